@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+
+#include <rondo/barrier.hpp>
+#include <rondo/init.hpp>
+#include <rondo/tuning.hpp>
+
+#include "bench/command.hpp"
+#include "bench/compare.hpp"
+#include "bench/launch.hpp"
+#include "bench/raw/raw_command.hpp"
+#include "bench/report.hpp"
+#include "bench/rondo_subject.hpp"
+#include "bench/session.hpp"
+
+namespace rondo::bench {
+namespace {
+
+int operation_command(const Settings& settings) {
+  if (launched_rank() == 0) check_reports(settings);
+  Config config = Config::from(process_environment());
+  if (settings.transport) config.transport = *settings.transport;
+  InitOptions options;
+  options.config = config;
+  Communicator world = init(options);
+
+  try {
+    check_against(settings, world.size());
+  } catch (const UsageError& error) {
+    // Nobody ends before rank 0 has said why: a launcher stops the others as soon as one has failed.
+    if (world.rank() == 0) fmt::print(stderr, "rondo-bench: {}\n", error.what());
+    barrier(world);
+    return kExitUsage;
+  }
+  RondoFabric fabric(world);
+  return run_subject(fabric, rondo_subject(world, settings), settings);
+}
+
+int tuning_command(const std::vector<std::string>& arguments) {
+  constexpr const char* kUsage = "rondo-bench tuning: prints which algorithm is chosen for which sizes and ranks.\n";
+  if (!arguments.empty() && (arguments[0] == "-h" || arguments[0] == "--help")) throw HelpAsked(kUsage);
+  if (!arguments.empty()) throw UsageError(fmt::format("tuning takes no arguments, got '{}'", arguments[0]));
+  fmt::print("{}", print_tuning_table());
+  return kExitGood;
+}
+
+int bench_command(const std::vector<std::string>& arguments) {
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
+  if (first == "--version") throw HelpAsked(fmt::format("rondo-bench {}\n", version()));
+  if (first == "tuning") return tuning_command(rest);
+  if (first == "raw") return raw_command(rest);
+  if (first == "compare") return compare_command(rest);
+
+  const Settings settings = parse_settings(arguments);
+  if (settings.ranks && !settings.started) start_ranks(settings, arguments);
+  return operation_command(settings);
+}
+
+}  // namespace
+}  // namespace rondo::bench
+
+int main(int argc, char** argv) {
+  return rondo::bench::run_command("rondo-bench", argc, argv, rondo::bench::bench_command);
+}

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace rondo::bench {
+
+// How an iteration is timed, on rondo, on the peers and on raw sockets alike:
+//
+//  - Every rank reads the steady clock right before and right after each call. The time of an iteration is the
+//    longest over the ranks; the ranks' samples are put together after the last iteration, outside of what is timed.
+//  - Operations in which no rank can finish before all have begun (all_reduce, all_gather, reduce_scatter,
+//    all_to_all, barrier) run back to back: each is the synchronisation of the next. A barrier before each would add
+//    to every sample the few microseconds by which ranks leave a barrier one after the other.
+//  - The others (broadcast, reduce, scatter, gather) would let a rank run ahead and measure buffering. An untimed
+//    barrier comes before each iteration, and its uneven end is part of the sample.
+//  - latency and bandwidth are timed by rank 0 alone: half of a round trip, and one window of messages with the
+//    receiver's answer, divided by the number of messages.
+//  - Results are checked in iterations that count: the first, the last and about eight between. Before these the
+//    input is written and the output cleared, after them the result is compared, between barriers, untimed.
+
+/// The ranks as the loop needs them; also over MPI, Gloo and raw sockets.
+class Fabric {
+ public:
+  enum class Fold { max, sum };
+
+  Fabric() = default;
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+  virtual ~Fabric() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual void barrier() = 0;
+  /// Folds each value over all ranks; every rank gets the results.
+  virtual void fold(std::span<double> values, Fold how) = 0;
+};
+
+/// One operation on buffers of one size.
+class Exercise {
+ public:
+  /// `zeros`: only where an iteration works on what the one before left, so that no sum grows beyond its type.
+  enum class Contents { pattern, zeros };
+
+  Exercise() = default;
+  Exercise(const Exercise&) = delete;
+  Exercise& operator=(const Exercise&) = delete;
+  virtual ~Exercise() = default;
+
+  /// Writes the input and clears the output.
+  virtual void prepare(Contents contents) = 0;
+  virtual void run() = 0;
+  /// Wrong elements in this rank's result of a `run` after `prepare(Contents::pattern)`.
+  virtual std::size_t wrong() const = 0;
+  /// What one `run` on this rank counts for: 0 where this rank does not time, 0.5 where a run is a round trip.
+  virtual double scale() const { return 1; }
+};
+
+struct Plan {
+  int warmup = 0;
+  int iterations = 1;             ///< ignored where `seconds` is given
+  std::optional<double> seconds;  ///< as many iterations as take about this long
+  bool check = true;
+  bool barrier_before_each = false;
+};
+
+struct Measurement {
+  std::vector<double> seconds;  ///< one per iteration, the longest over the ranks; the same on every rank
+  std::size_t wrong = 0;        ///< elements, over all ranks and all checked iterations
+};
+
+/// Called by every rank with the same plan. `on_progress` hears, between iterations, which share is done.
+Measurement measure(Fabric& fabric, Exercise& exercise, const Plan& plan,
+                    const std::function<void(double)>& on_progress = {});
+
+}  // namespace rondo::bench

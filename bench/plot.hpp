@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/result.hpp"
+
+namespace rondo::bench {
+
+/// Whether the program gnuplot is on PATH.
+bool gnuplot_found();
+
+/// What gnuplot is told: time (p50, and the band up to p99) and bandwidth over size, as an SVG file.
+std::string plot_script(const std::string& path, int ranks, const std::vector<Result>& results);
+
+/// Throws std::runtime_error if gnuplot fails.
+void draw(const std::string& path, int ranks, const std::vector<Result>& results);
+
+}  // namespace rondo::bench

@@ -1,0 +1,89 @@
+#include "bench/report.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <ostream>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/plot.hpp"
+
+namespace rondo::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Result& result) {
+  const Times& time = result.time_us;
+  return {
+      {"op", facts(result.operation).name},
+      {"algorithm", result.algorithm},
+      {"transport", result.transport},
+      {"type", result.type},
+      {"redop", result.reduce},
+      {"root", result.root},
+      {"bytes", result.bytes},
+      {"count", result.count},
+      {"iterations", result.iterations},
+      {"time_us", {{"mean", time.mean}, {"min", time.min}, {"p50", time.p50}, {"p99", time.p99}, {"max", time.max}}},
+      {"algbw_GBps", result.algbw_GBps},
+      {"busbw_GBps", result.busbw_GBps},
+      {"wrong", result.wrong ? Json(*result.wrong) : Json(nullptr)},
+  };
+}
+
+void check_writable(const std::string& path, const char* option) {
+  if (path.empty()) return;
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app))
+    throw UsageError(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
+}
+
+template <typename Writer>
+void write_file(const std::string& path, Writer&& write) {
+  if (path.empty()) return;
+  std::ofstream file(path, std::ios::trunc);
+  write(file);
+  file.close();
+  if (!file) throw std::runtime_error(fmt::format("cannot write {}", path));
+}
+
+}  // namespace
+
+void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Result>& results) {
+  Json rows = Json::array();
+  for (const Result& result : results) rows.push_back(to_json(result));
+  to << Json{{"version", version}, {"ranks", ranks}, {"results", std::move(rows)}}.dump(2) << '\n';
+}
+
+void write_csv(std::ostream& to, const std::vector<Result>& results) {
+  to << "op,algorithm,transport,type,redop,root,bytes,count,iterations,mean_us,min_us,p50_us,p99_us,max_us,algbw_GBps,"
+        "busbw_GBps,wrong\n";
+  for (const Result& result : results) {
+    const Times& time = result.time_us;
+    fmt::print(to, "{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.6g},{:.6g},{}\n",
+               facts(result.operation).name, result.algorithm, result.transport, result.type, result.reduce,
+               result.root, result.bytes, result.count, result.iterations, time.mean, time.min, time.p50, time.p99,
+               time.max, result.algbw_GBps, result.busbw_GBps, result.wrong ? fmt::format("{}", *result.wrong) : "");
+  }
+}
+
+void check_reports(const Settings& settings) {
+  check_writable(settings.json, "--json");
+  check_writable(settings.csv, "--csv");
+  check_writable(settings.plot, "--plot");
+  if (!settings.plot.empty() && !gnuplot_found())
+    throw UsageError("--plot needs the program gnuplot, which is not on PATH (Debian: apt install gnuplot-nox)");
+}
+
+void write_reports(const Settings& settings, int ranks, const std::vector<Result>& results) {
+  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, results); });
+  write_file(settings.csv, [&](std::ostream& to) { write_csv(to, results); });
+  if (!settings.plot.empty()) draw(settings.plot, ranks, results);
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/result.hpp"
+
+namespace rondo::bench {
+
+// The table on standard output: nccl-tests' columns, with p50 and p99 after the mean time. Lines that are not results
+// begin with `#`, so that scripts which read nccl-tests' tables read these.
+
+std::string table_head();
+std::string table_row(const Result& result);
+/// "# Out of bounds values : 0 OK" and the average bus bandwidth.
+std::string table_foot(const std::vector<Result>& results);
+
+/// Two decimals, fewer where seven columns are too few for them.
+std::string short_number(double value);
+
+}  // namespace rondo::bench

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+
+#include <rondo/blocks.hpp>
+#include <rondo/collective_call.hpp>
+
+namespace rondo::detail {
+
+/// A collective's buffers as its plan wants them, once the arguments have been found to fit.
+struct Arguments {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  bool in_place = false;  ///< as Port::in_place means it
+  Blocks blocks;
+  Blocks recv_blocks;
+  std::size_t count = 0;          ///< what every rank must agree on; see Call::count
+  std::uint64_t counts_hash = 0;  ///< of the v-forms whose counts all ranks know
+};
+
+/// Checks what one rank can know alone: the root, the sizes against each other, counts, overlap.
+/// Throws Error{invalid_argument} that says which argument, what it is, what is wanted.
+Arguments check_arguments(const CollectiveCall& call, int rank, int size);
+
+}  // namespace rondo::detail

@@ -1,0 +1,59 @@
+#include "collectives/host_memory_port.hpp"
+
+#include <new>
+
+#include <rondo/task.hpp>
+
+namespace rondo::detail {
+
+HostMemory::~HostMemory() {
+  while (Scratch* const scratch = scratch_) {
+    scratch_ = scratch->next;
+    engine_.give_scratch(scratch->memory, scratch->count * element_bytes_);
+    free_frame(scratch, sizeof(Scratch));
+  }
+}
+
+Range HostMemory::scratch(std::size_t count) {
+  const Range range{Buffer::scratch, scratch_count_, count};
+  if (count == 0) return range;
+  // The entry first: memory that has been taken must not be lost to a failing allocation.
+  scratch_ = new (allocate_frame(sizeof(Scratch))) Scratch{scratch_, scratch_count_, 0, nullptr};
+  scratch_->memory = engine_.take_scratch(count * element_bytes_);
+  scratch_->count = count;
+  scratch_count_ += count;
+  return range;
+}
+
+std::byte* HostMemory::writable(const Range& range) const noexcept {
+  if (range.count == 0) return nullptr;
+  if (range.buffer == Buffer::output) return output_ + range.begin * element_bytes_;
+  for (const Scratch* scratch = scratch_; scratch != nullptr; scratch = scratch->next) {
+    const std::size_t offset = range.begin - scratch->begin;
+    if (range.begin >= scratch->begin && offset < scratch->count) return scratch->memory + offset * element_bytes_;
+  }
+  return nullptr;
+}
+
+const std::byte* HostMemory::readable(const Range& range) const noexcept {
+  if (range.buffer != Buffer::input || range.count == 0) return writable(range);
+  return input_ + range.begin * element_bytes_;
+}
+
+HostMemoryPort::ReceiveReduce::ReceiveReduce(Operation& operation, int peer, std::uint32_t lane,
+                                             const Reduction& reduction, const std::byte* own,
+                                             std::span<std::byte> into, Side side)
+    : reduction_(reduction), own_(own), side_(side) {
+  if (!into.empty()) message_.emplace(operation, peer, lane, Fold{into, &combine, this});
+}
+
+void HostMemoryPort::ReceiveReduce::combine(void* context, std::byte* into, const std::byte* from, std::size_t bytes) {
+  auto& self = *static_cast<ReceiveReduce*>(context);
+  try {
+    self.reduction_.combine(self.own_, from, into, bytes / self.reduction_.element_bytes(), self.side_);
+  } catch (...) {
+    self.thrown_ = std::current_exception();
+  }
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+
+#include <rondo/blocks.hpp>
+#include <rondo/cost.hpp>
+#include <rondo/pipeline.hpp>
+#include <rondo/plan.hpp>
+#include <rondo/topology/ring.hpp>
+
+namespace rondo {
+
+/// Every rank sends its block to the root, which has a few receives posted at a time.
+///
+///     steps        1, and size - 2 messages that queue at the root
+///     sent         count / size, by each rank but the root
+///     scratch      none
+///     limits       none
+constexpr Cost linear_gather_cost(const Shape& shape) {
+  const auto others = static_cast<std::uint64_t>(shape.size - 1);
+  const std::uint64_t block = shape.count / static_cast<std::uint64_t>(shape.size);
+  return {.steps = 1, .queued = others - 1, .carried = others * block, .messages = 1, .sent = block, .total = others};
+}
+
+/// The root receives `place(rank)` from every other rank, beginning with its neighbour.
+template <Port P, typename Place>
+Task linear_collect(P& port, Place place) {
+  const Ring ring{port.rank(), port.size()};
+  Window<RecvOf<P>> receives;
+  for (int distance = 1; distance < port.size(); ++distance) {
+    const auto number = static_cast<std::size_t>(distance);
+    auto& slot = receives[number];
+    co_await slot;
+    const int from = ring.around(distance);
+    slot.launch([&] { return port.recv(place(from), from); });
+  }
+  for (auto& slot : receives) co_await slot;
+}
+
+template <Port P>
+Task linear_gather(P& port, const Plan& plan) {
+  const int rank = port.rank();
+  const Range own{Buffer::input, 0, plan.blocks.count(rank)};
+  if (rank == plan.root) {
+    if (!port.in_place()) port.copy(own, plan.blocks.in(Buffer::output, rank));
+    const auto place = [&plan](int from) { return plan.blocks.in(Buffer::output, from); };
+    Task collected = linear_collect(port, place);
+    co_await collected;
+  } else {
+    auto sent = port.send(own, plan.root);
+    co_await sent;
+  }
+}
+
+}  // namespace rondo

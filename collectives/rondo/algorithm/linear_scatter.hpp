@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+
+#include <rondo/blocks.hpp>
+#include <rondo/cost.hpp>
+#include <rondo/pipeline.hpp>
+#include <rondo/plan.hpp>
+#include <rondo/topology/ring.hpp>
+
+namespace rondo {
+
+/// The root sends every rank its block, a few at a time.
+///
+///     steps        1, and size - 2 messages that queue at the root
+///     sent         count (size - 1) / size, by the root alone
+///     scratch      none
+///     limits       none
+constexpr Cost linear_scatter_cost(const Shape& shape) {
+  const auto others = static_cast<std::uint64_t>(shape.size - 1);
+  const std::uint64_t elements = others * (shape.count / static_cast<std::uint64_t>(shape.size));
+  return {.steps = 1, .queued = others - 1, .carried = elements, .messages = others, .sent = elements, .total = others};
+}
+
+/// The root sends `place(rank)` to every other rank, beginning with its neighbour.
+template <Port P, typename Place>
+Task linear_distribute(P& port, Place place) {
+  const Ring ring{port.rank(), port.size()};
+  Window<SendOf<P>> sends;
+  for (int distance = 1; distance < port.size(); ++distance) {
+    const auto number = static_cast<std::size_t>(distance);
+    auto& slot = sends[number];
+    co_await slot;
+    const int to = ring.around(distance);
+    slot.launch([&] { return port.send(place(to), to); });
+  }
+  for (auto& slot : sends) co_await slot;
+}
+
+template <Port P>
+Task linear_scatter(P& port, const Plan& plan) {
+  const int rank = port.rank();
+  const Range own{Buffer::output, 0, plan.blocks.count(rank)};
+  if (rank == plan.root) {
+    const auto place = [&plan](int to) { return plan.blocks.in(Buffer::input, to); };
+    if (!port.in_place()) port.copy(place(rank), own);
+    Task distributed = linear_distribute(port, place);
+    co_await distributed;
+  } else {
+    auto received = port.recv(own, plan.root);
+    co_await received;
+  }
+}
+
+}  // namespace rondo

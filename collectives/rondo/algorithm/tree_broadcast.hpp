@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+
+#include <rondo/blocks.hpp>
+#include <rondo/cost.hpp>
+#include <rondo/pipeline.hpp>
+#include <rondo/topology/dissemination.hpp>
+#include <rondo/topology/tree.hpp>
+
+namespace rondo {
+
+/// Down the binomial tree, the largest subtree first.
+///
+///     steps        ceil(log2 size)
+///     sent         count ceil(log2 size), by the root
+///     scratch      none
+///     limits       none
+constexpr Cost tree_broadcast_cost(const Shape& shape) {
+  const auto rounds = static_cast<std::uint64_t>(doubling_rounds(shape.size));
+  const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
+  return {.steps = rounds,
+          .queued = (chunks - 1) * rounds,
+          .carried = rounds * shape.count,
+          .messages = chunks * rounds,
+          .sent = shape.count * rounds,
+          .total = chunks * static_cast<std::uint64_t>(shape.size - 1)};
+}
+
+/// Brings `range` of the tree's root to everybody.
+template <Port P>
+Task tree_broadcast_chunk(P& port, Range range, Tree tree) {
+  if (!tree.is_root()) {
+    auto received = port.recv(range, tree.parent());
+    co_await received;
+  }
+  Window<SendOf<P>> sends;
+  for (int child = tree.children() - 1; child >= 0; --child) {
+    const auto number = static_cast<std::size_t>(child);
+    auto& slot = sends[number];
+    co_await slot;
+    slot.launch([&] { return port.send(range, tree.child(child)); });
+  }
+  for (auto& slot : sends) co_await slot;
+}
+
+namespace detail {
+
+template <Port P>
+Task tree_broadcast_lane(P& port, const Plan& plan, Lane lane) {
+  const Tree tree(port.rank(), port.size(), plan.root);
+  for (std::size_t index = lane.first; index < lane.end; index += lane.stride) {
+    const Range range = chunk_of(plan.blocks.whole(Buffer::output), plan.chunk, index);
+    Task sent = tree_broadcast_chunk(port, range, tree);
+    co_await sent;
+  }
+}
+
+}  // namespace detail
+
+template <Port P>
+Task tree_broadcast(P& port, const Plan& plan) {
+  return pipeline(port, chunks_of(plan.blocks.total(), plan.chunk), plan.lanes,
+                  [&plan](P& p, const Lane& lane) { return detail::tree_broadcast_lane(p, plan, lane); });
+}
+
+}  // namespace rondo

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include <rondo/collective_call.hpp>
+#include <rondo/op.hpp>
+
+namespace rondo {
+
+/// Combines the vectors of all ranks, element by element; every rank gets the result, the same bits everywhere.
+///
+/// `inout`: `count` elements, the same count, type, operator and options on every rank. Any count, 0 included.
+/// `op`: a predefined operator or an associative callable `T(T, T)` (see `ReduceOp`). Operands of one that does not
+/// commute (see `commutative`) are combined in rank order.
+///
+/// Cost, per rank, of n bytes on P ranks: ring 2(P-1) steps and 2n(P-1)/P bytes sent; tree 2 log2(P) steps and up to 2n
+/// bytes, pipelined; recursive doubling log2(P) steps and n log2(P) bytes. The tuning table chooses.
+///
+/// Throws Error: `invalid_argument` and `concurrent_use` at the call; `collective_mismatch`, `peer_failed`, `timed_out`
+/// as the operation goes. After a failure the contents of the output are unspecified, and the communicator is unusable.
+template <Element T, std::size_t N, ReduceOp<T> Op>
+void all_reduce(Communicator& communicator, std::span<T, N> inout, Op op, const Options& options = {}) {
+  detail::run(communicator,
+              detail::reducing<T>(detail::in_place_call<T>(Collective::all_reduce, inout, options), std::move(op)));
+}
+
+/// The same without waiting. `inout` belongs to the operation until the Work has completed.
+template <Element T, std::size_t N, ReduceOp<T> Op>
+[[nodiscard]] Work iall_reduce(Communicator& communicator, std::span<T, N> inout, Op op, const Options& options = {}) {
+  return detail::start(
+      communicator,
+      detail::reducing<T>(detail::in_place_call<T>(Collective::all_reduce, inout, options), std::move(op)));
+}
+
+/// From `in` to `out`, which have the same number of elements and are one buffer or do not overlap.
+template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
+void all_reduce(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op,
+                const Options& options = {}) {
+  detail::run(communicator,
+              detail::reducing<T>(detail::call_on<T>(Collective::all_reduce, in, out, options), std::move(op)));
+}
+
+/// The same without waiting. Both buffers belong to the operation until the Work has completed.
+template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
+[[nodiscard]] Work iall_reduce(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op,
+                               const Options& options = {}) {
+  return detail::start(
+      communicator, detail::reducing<T>(detail::call_on<T>(Collective::all_reduce, in, out, options), std::move(op)));
+}
+
+}  // namespace rondo

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include <rondo/call.hpp>
+#include <rondo/communicator.hpp>
+#include <rondo/element_type.hpp>
+#include <rondo/export.hpp>
+#include <rondo/options.hpp>
+#include <rondo/reduction.hpp>
+#include <rondo/work.hpp>
+
+namespace rondo::detail {
+
+/// The element type of an input may be const or not: `std::span(x)` of a vector is as good as a span of const.
+template <typename In, typename T>
+concept InputOf = Element<T> && std::same_as<std::remove_const_t<In>, T>;
+
+/// A collective call with its element type erased: what the templates of the public face hand to the library, which
+/// checks it, chooses an algorithm and runs it. Pointers and counts refer to what the caller keeps alive, but for
+/// `counts` and `recv_counts`, which are copied before `start` returns.
+struct CollectiveCall {
+  Collective collective = Collective::none;
+  ElementType type = ElementType::bytes;
+  std::size_t element_bytes = 0;
+
+  const void* in = nullptr;
+  std::size_t in_count = 0;
+  void* out = nullptr;
+  std::size_t out_count = 0;
+  bool in_place = false;  ///< one buffer was given, as `out`; where the input lies in it depends on the collective
+
+  int root = -1;
+  bool by_counts = false;                    ///< a v-form
+  std::span<const std::size_t> counts;       ///< per rank; of all_to_all what I send to each
+  std::span<const std::size_t> recv_counts;  ///< of all_to_all
+
+  Reduction reduction;
+  Options options;
+};
+
+template <typename T>
+CollectiveCall in_place_call(Collective collective, std::span<T> inout, const Options& options) {
+  CollectiveCall call;
+  call.collective = collective;
+  call.type = element_type_of<T>;
+  call.element_bytes = sizeof(T);
+  call.out = inout.data();
+  call.out_count = inout.size();
+  call.in_place = true;
+  call.options = options;
+  return call;
+}
+
+template <typename T>
+CollectiveCall call_on(Collective collective, std::span<const T> in, std::span<T> out, const Options& options) {
+  CollectiveCall call = in_place_call(collective, out, options);
+  call.in_place = false;
+  call.in = in.data();
+  call.in_count = in.size();
+  return call;
+}
+
+template <typename T, typename Op>
+CollectiveCall reducing(CollectiveCall call, Op op) {
+  call.reduction = Reduction::of<T>(std::move(op));
+  return call;
+}
+
+inline CollectiveCall rooted(CollectiveCall call, int root) {
+  call.root = root;
+  return call;
+}
+
+inline CollectiveCall by_counts(CollectiveCall call, std::span<const std::size_t> counts) {
+  call.by_counts = true;
+  call.counts = counts;
+  return call;
+}
+
+inline CollectiveCall by_counts(CollectiveCall call, std::span<const std::size_t> send_counts,
+                                std::span<const std::size_t> recv_counts) {
+  call.recv_counts = recv_counts;
+  return by_counts(std::move(call), send_counts);
+}
+
+/// Runs the collective to its end. Throws the caller's mistakes at once and the world's failures when they come.
+RONDO_EXPORT void run(Communicator& communicator, CollectiveCall call);
+
+/// Starts the collective. Throws the caller's mistakes; the world's failures come out of `Work::wait`.
+RONDO_EXPORT Work start(Communicator& communicator, CollectiveCall call);
+
+}  // namespace rondo::detail

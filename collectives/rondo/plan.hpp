@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+
+#include <rondo/blocks.hpp>
+#include <rondo/call.hpp>
+
+namespace rondo {
+
+/// Chunks in flight at once: while one is reduced, the next is on its way.
+inline constexpr int kDefaultLanes = 2;
+/// No operation uses more; lanes are numbered from 0.
+inline constexpr int kMaxLanes = 8;
+
+/// One collective, as decided: everything that `run_collective` needs beside the port. It is the same on every rank
+/// (but for all_to_all's counts), and must outlive the operation.
+///
+/// | collective     | blocks             | input                   | output                          |
+/// |----------------|--------------------|-------------------------|---------------------------------|
+/// | all_reduce     | even(count, size)  | total                   | total                           |
+/// | reduce         | even(count, size)  | total                   | total, at the root only         |
+/// | broadcast      | even(count, size)  | is the output           | total; at the root what is sent |
+/// | scatter        | a share per rank   | total, at the root only | own block                       |
+/// | gather         | a share per rank   | own block               | total, at the root only         |
+/// | all_gather     | a share per rank   | own block               | total; in place: own block set  |
+/// | reduce_scatter | a share per rank   | total, only read        | own block                       |
+/// | all_to_all     | what I send        | total, only read        | total of `recv_blocks`          |
+/// | barrier        | -                  | -                       | -                               |
+struct Plan {
+  Collective collective = Collective::none;
+  Algorithm algorithm = Algorithm::automatic;  ///< a decided one: `automatic` cannot run
+  int root = 0;
+  bool commutative = true;
+  std::size_t chunk = 0;  ///< elements per pipelined chunk; 0: all in one piece
+  int lanes = kDefaultLanes;
+  Blocks blocks{};
+  Blocks recv_blocks{};  ///< all_to_all: what I receive from each rank
+};
+
+}  // namespace rondo

@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <rondo/error.hpp>
+#include <rondo/size.hpp>
+#include <rondo/tuning.hpp>
+
+namespace rondo {
+namespace {
+
+constexpr std::uint64_t KiB = 1024;
+constexpr std::uint64_t MiB = 1024 * KiB;
+
+using enum Algorithm;
+using C = Collective;
+
+// Measured over loopback sockets with 2 and 4 ranks on 2 cores (rondo-bench all_reduce --algorithm --chunk); the lines
+// for more ranks follow the algorithms' costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel.
+//
+// Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
+// Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.
+constexpr TuningRule kTable[] = {
+    // collective, up to bytes, ranks from, to, crowd, {algorithm, chunk bytes}
+    {C::all_reduce, 128 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
+    {C::all_reduce, kAnyBytes, 1, 2, Crowd::any, {ring, 64 * KiB}},
+    {C::all_reduce, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::all_reduce, 1 * MiB, 3, 16, Crowd::oversubscribed, {tree, 64 * KiB}},
+    {C::all_reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 128 * KiB}},
+    {C::all_reduce, 8 * KiB, 17, kAnyRanks, Crowd::oversubscribed, {tree, 0}},
+    {C::all_reduce, 16 * KiB, 3, 8, Crowd::any, {recursive_doubling, 0}},
+    {C::all_reduce, 64 * KiB, 9, 64, Crowd::any, {recursive_doubling, 0}},
+    {C::all_reduce, 1 * MiB, 65, 1024, Crowd::any, {recursive_doubling, 0}},
+    {C::all_reduce, 16 * MiB, 1025, kAnyRanks, Crowd::any, {recursive_doubling, 0}},
+    {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
+    {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+
+    {C::reduce, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
+    {C::reduce, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+    {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
+    {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+
+    {C::broadcast, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::broadcast, 256 * KiB, 1, 64, Crowd::any, {tree, 0}},
+    {C::broadcast, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+    {C::broadcast, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
+
+    {C::scatter, 64 * KiB, 9, kAnyRanks, Crowd::fits, {tree, 0}},
+    {C::scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
+    {C::scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
+
+    {C::gather, 64 * KiB, 9, kAnyRanks, Crowd::fits, {tree, 0}},
+    {C::gather, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
+    {C::gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
+
+    {C::all_gather, 128 * KiB, 3, 64, Crowd::any, {bruck, 0}},
+    {C::all_gather, 16 * MiB, 65, kAnyRanks, Crowd::any, {bruck, 0}},
+    {C::all_gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
+
+    {C::reduce_scatter, 16 * KiB, 5, 64, Crowd::any, {tree, 0}},
+    {C::reduce_scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
+    {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
+    {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 0}},
+
+    {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 0}},
+    {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},
+};
+
+// The first of each list serves every operator.
+constexpr Algorithm kAllReduce[] = {recursive_doubling, tree, linear, ring};
+constexpr Algorithm kReduce[] = {tree, linear, ring};
+constexpr Algorithm kBroadcast[] = {tree, chain, linear};
+constexpr Algorithm kScatter[] = {tree, linear};
+constexpr Algorithm kAllGather[] = {ring, bruck};
+constexpr Algorithm kReduceScatter[] = {tree, ring};
+constexpr Algorithm kAllToAll[] = {pairwise};
+constexpr Algorithm kBarrier[] = {dissemination};
+
+bool reduces(Collective collective) {
+  return collective == C::all_reduce || collective == C::reduce || collective == C::reduce_scatter;
+}
+
+bool fits(const TuningRule& rule, const Question& question) {
+  return rule.collective == question.collective && question.bytes <= rule.up_to_bytes &&
+         rule.ranks_from <= question.ranks && question.ranks <= rule.ranks_to &&
+         (rule.crowd == Crowd::any || (rule.crowd == Crowd::oversubscribed) == question.oversubscribed) &&
+         is_valid(rule.collective, rule.choice.algorithm, question.commutative);
+}
+
+const TuningRule* find_rule(const Question& question, Algorithm algorithm) {
+  for (const TuningRule& rule : kTable) {
+    if (fits(rule, question) && (algorithm == automatic || rule.choice.algorithm == algorithm)) return &rule;
+  }
+  return nullptr;
+}
+
+/// A chunk size for an algorithm that somebody asked for where the table would not take it.
+std::size_t usual_chunk_bytes(Collective collective, Algorithm algorithm) {
+  std::size_t bytes = 0;
+  for (const TuningRule& rule : kTable) {
+    if (rule.collective == collective && rule.choice.algorithm == algorithm)
+      bytes = std::max(bytes, rule.choice.chunk_bytes);
+  }
+  return bytes;
+}
+
+std::string names(std::span<const Algorithm> algorithms) {
+  std::string text;
+  for (const Algorithm algorithm : algorithms) {
+    if (!text.empty()) text += ", ";
+    text += to_string(algorithm);
+  }
+  return text;
+}
+
+std::string names_for(const Question& question) {
+  std::vector<Algorithm> possible;
+  for (const Algorithm algorithm : algorithms_of(question.collective)) {
+    if (is_valid(question.collective, algorithm, question.commutative)) possible.push_back(algorithm);
+  }
+  return names(possible);
+}
+
+std::string_view crowd_name(Crowd crowd) {
+  switch (crowd) {
+    case Crowd::fits: return "a core each";
+    case Crowd::oversubscribed: return "share cores";
+    default: return "any";
+  }
+}
+
+}  // namespace
+
+std::span<const TuningRule> tuning_table() noexcept { return kTable; }
+
+std::span<const Algorithm> algorithms_of(Collective collective) noexcept {
+  switch (collective) {
+    case C::all_reduce: return kAllReduce;
+    case C::reduce: return kReduce;
+    case C::broadcast: return kBroadcast;
+    case C::scatter:
+    case C::gather: return kScatter;
+    case C::all_gather: return kAllGather;
+    case C::reduce_scatter: return kReduceScatter;
+    case C::all_to_all: return kAllToAll;
+    case C::barrier: return kBarrier;
+    default: return {};
+  }
+}
+
+bool is_valid(Collective collective, Algorithm algorithm, bool commutative) noexcept {
+  if (reduces(collective) && !commutative && algorithm == ring) return false;
+  const auto algorithms = algorithms_of(collective);
+  return std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
+}
+
+Choice choose(const Question& question, Algorithm asked, Algorithm preferred, std::size_t chunk_bytes) {
+  if (asked != automatic && !is_valid(question.collective, asked, question.commutative)) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("{}{} has no algorithm {}, wanted {}", to_string(question.collective),
+                            question.commutative ? "" : " with an operator that does not commute", to_string(asked),
+                            names_for(question)));
+  }
+  Algorithm wanted = asked;
+  if (wanted == automatic && is_valid(question.collective, preferred, question.commutative)) wanted = preferred;
+
+  Choice choice{wanted, 0};
+  if (const TuningRule* rule = find_rule(question, wanted)) {
+    choice = rule->choice;
+  } else {
+    choice.chunk_bytes = usual_chunk_bytes(question.collective, wanted);
+  }
+  if (chunk_bytes != 0) choice.chunk_bytes = chunk_bytes;
+  return choice;
+}
+
+std::string print_tuning_table() {
+  std::string text = fmt::format("{:<15} {:>9} {:>12}  {:<12} {:<19} {:>8}\n", "collective", "up to", "ranks", "crowd",
+                                 "algorithm", "chunk");
+  for (const TuningRule& rule : kTable) {
+    const std::string bytes = rule.up_to_bytes == kAnyBytes ? "any" : format_size(rule.up_to_bytes);
+    const std::string to = rule.ranks_to == kAnyRanks ? "any" : std::to_string(rule.ranks_to);
+    const std::string chunk = rule.choice.chunk_bytes == 0 ? "whole" : format_size(rule.choice.chunk_bytes);
+    text += fmt::format("{:<15} {:>9} {:>12}  {:<12} {:<19} {:>8}\n", to_string(rule.collective), bytes,
+                        fmt::format("{} to {}", rule.ranks_from, to), crowd_name(rule.crowd),
+                        to_string(rule.choice.algorithm), chunk);
+  }
+  return text;
+}
+
+}  // namespace rondo

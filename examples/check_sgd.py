@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""check_sgd.py RONDO_RUN DISTRIBUTED_SGD: trains on 1, 2, 3 and 4 ranks. The losses must agree (they differ only by the
+order in which floats are added), the digits must be recognized, the saved networks must be nearly the same, and bad
+data must be refused with a reason."""
+
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+LOSS_TOLERANCE = 1e-4
+PARAMETER_TOLERANCE = 1e-3
+ACCURACY_WANTED = 90.0
+
+
+def check(right, text):
+    if not right:
+        sys.exit(text)
+
+
+def train(launcher, program, ranks, path):
+    command = [launcher, "--no-prefix", "-n", str(ranks), program, "--save", path]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(ended.stdout, end="")
+    check(ended.returncode == 0, f"{ranks} ranks: got exit status {ended.returncode}, wanted 0: {ended.stderr}")
+    check(ended.stderr == "", f"{ranks} ranks: got '{ended.stderr}' on stderr, wanted nothing")
+    epochs = re.findall(r"^epoch +\d+  loss ([\d.]+)  held-out accuracy ([\d.]+)%", ended.stdout, re.M)
+    check(len(epochs) > 1, f"{ranks} ranks: got {len(epochs)} epochs, wanted some")
+    accuracy = float(epochs[-1][1])
+    check(accuracy > ACCURACY_WANTED, f"{ranks} ranks: got accuracy {accuracy}, wanted over {ACCURACY_WANTED}")
+    return [float(loss) for loss, _ in epochs]
+
+
+def saved(path):
+    with open(path, "rb") as file:
+        content = file.read()
+    magic, count = struct.unpack(">II", content[:8])
+    check(magic == 0x0D01, f"{path}: got magic number {magic:#x}, wanted 0xd01")
+    return struct.unpack(f">{count}f", content[8:])
+
+
+def main(launcher, program):
+    with tempfile.TemporaryDirectory() as directory:
+        paths = {ranks: os.path.join(directory, f"{ranks}.idx") for ranks in (1, 2, 3, 4)}
+        losses = {ranks: train(launcher, program, ranks, path) for ranks, path in paths.items()}
+        networks = {ranks: saved(path) for ranks, path in paths.items()}
+        for ranks in (2, 3, 4):
+            off = max(abs(a / b - 1) for a, b in zip(losses[ranks], losses[1], strict=True))
+            print(f"{ranks} ranks: losses are off by {off:.1e} at most")
+            check(off < LOSS_TOLERANCE, f"{ranks} ranks: got losses {losses[ranks]}, wanted {losses[1]}")
+            off = max(abs(a - b) for a, b in zip(networks[ranks], networks[1], strict=True))
+            print(f"{ranks} ranks: parameters are off by {off:.1e} at most")
+            check(off < PARAMETER_TOLERANCE, f"{ranks} ranks: got parameters off by {off}")
+
+        command = [launcher, "-n", "2", program, "--data", directory]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        check(ended.returncode == 1, f"no data: got exit status {ended.returncode}, wanted 1")
+        check("train-images-idx3-ubyte: cannot open" in ended.stderr, f"no data: got '{ended.stderr}'")
+
+
+main(*sys.argv[1:])

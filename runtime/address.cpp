@@ -1,0 +1,61 @@
+#include "runtime/address.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <rondo/error.hpp>
+
+#include "runtime/log.hpp"
+
+namespace rondo::detail {
+
+std::string Address::pack() const { return fmt::format("2\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores); }
+
+Address Address::unpack(std::string_view text) {
+  auto next = [rest = text]() mutable {
+    const auto end = rest.find('\n');
+    if (end == std::string_view::npos) {
+      throw Error(Errc::protocol, fmt::format("the address of a rank is unreadable: got '{}'", printable(rest)));
+    }
+    const std::string_view taken = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    return std::string(taken);
+  };
+  if (const std::string version = next(); version != "2") {
+    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '2'", printable(version)));
+  }
+  Address address;
+  address.host_id = next();
+  address.unix_name = next();
+  address.tcp = next();
+  const std::string cores = next();
+  const auto [end, failed] = std::from_chars(cores.data(), cores.data() + cores.size(), address.cores);
+  if (failed != std::errc{} || end != cores.data() + cores.size() || address.cores < 1) {
+    throw Error(Errc::protocol,
+                fmt::format("the address of a rank says '{}' cores, wanted a number from 1", printable(cores)));
+  }
+  return address;
+}
+
+bool oversubscribed(std::span<const Address> addresses) {
+  std::map<std::string_view, int> ranks;
+  for (const Address& address : addresses) ++ranks[address.host_id];
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const Address& address) { return ranks[address.host_id] > address.cores; });
+}
+
+std::string host_id() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  struct stat network {};
+  if (::stat("/proc/self/ns/net", &network) != 0) return boot;
+  return fmt::format("{}/{}", boot, network.st_ino);
+}
+
+}  // namespace rondo::detail

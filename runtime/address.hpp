@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rondo::detail {
+
+/// Where a rank's data connections are made to, as it tells the others at the meeting point.
+struct Address {
+  std::string host_id;    ///< of the kernel and network namespace: equal ids may reach each other's Unix sockets
+  std::string unix_name;  ///< abstract; empty: it does not listen there
+  std::string tcp;        ///< "127.0.0.1:4711", "[::1]:4711"; empty: it does not listen there
+  int cores = 1;          ///< of its host, or of the container that it runs in
+
+  std::string pack() const;
+  /// Throws Error{protocol} for what `pack` does not make.
+  static Address unpack(std::string_view text);
+
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+/// Whether ranks share cores: some host has more of them than cores. Every rank gets the same answer from one table.
+bool oversubscribed(std::span<const Address> addresses);
+
+/// The `host_id` of this process. Only a hint: the handshake proves whom a connection reached.
+std::string host_id();
+
+}  // namespace rondo::detail

@@ -1,0 +1,77 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include <rondo/call.hpp>
+
+namespace rondo {
+namespace {
+
+constexpr std::array<std::string_view, 11> kCollectives{"message",    "all_reduce", "reduce",     "broadcast",
+                                                        "scatter",    "gather",     "all_gather", "reduce_scatter",
+                                                        "all_to_all", "barrier",    "subgroup"};
+constexpr std::array<std::string_view, 9> kAlgorithms{"automatic", "ring",  "tree",     "recursive_doubling", "chain",
+                                                      "linear",    "bruck", "pairwise", "dissemination"};
+constexpr std::array<std::string_view, 12> kReduceKinds{"none", "sum", "prod", "min",  "max", "avg",
+                                                        "band", "bor", "bxor", "land", "lor", "custom"};
+
+static_assert(kCollectives.size() == static_cast<std::size_t>(Collective::subgroup) + 1);
+static_assert(kAlgorithms.size() == static_cast<std::size_t>(Algorithm::dissemination) + 1);
+static_assert(kReduceKinds.size() == static_cast<std::size_t>(ReduceKind::custom) + 1);
+
+/// Values may come from the wire, so an index past the end has a name too.
+template <typename Enum, std::size_t Size>
+std::string_view name(const std::array<std::string_view, Size>& names, Enum value) noexcept {
+  const auto index = static_cast<std::size_t>(value);
+  return index < Size ? names[index] : "unknown";
+}
+
+template <typename Enum, std::size_t Size>
+std::optional<Enum> parse(const std::array<std::string_view, Size>& names, std::string_view text) noexcept {
+  for (std::size_t i = 0; i < Size; ++i) {
+    if (names[i] == text) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+std::string_view hashed_arguments(const Call& call) noexcept {
+  if (call.collective == Collective::subgroup) return "ranks";
+  return call.reduce == ReduceKind::custom ? "operator" : "counts";
+}
+
+}  // namespace
+
+std::string_view to_string(Collective collective) noexcept { return name(kCollectives, collective); }
+std::string_view to_string(Algorithm algorithm) noexcept { return name(kAlgorithms, algorithm); }
+std::string_view to_string(ReduceKind kind) noexcept { return name(kReduceKinds, kind); }
+
+std::optional<Collective> parse_collective(std::string_view text) noexcept {
+  return parse<Collective>(kCollectives, text);
+}
+
+std::optional<Algorithm> parse_algorithm(std::string_view text) noexcept { return parse<Algorithm>(kAlgorithms, text); }
+
+std::string to_string(const Call& call) {
+  std::string text(to_string(call.collective));
+  std::string_view separator = "(";
+  const auto add = [&](const std::string& fact) {
+    text += separator;
+    text += fact;
+    separator = ", ";
+  };
+  if (call.element_bytes > 0) {
+    const bool sized = call.type == ElementType::custom;
+    add(sized ? fmt::format("custom of {} bytes x {}", call.element_bytes, call.count)
+              : fmt::format("{} x {}", to_string(call.type), call.count));
+  }
+  if (call.reduce != ReduceKind::none) add(std::string(to_string(call.reduce)));
+  if (call.root >= 0) add(fmt::format("root {}", call.root));
+  if (call.algorithm != Algorithm::automatic) add(std::string(to_string(call.algorithm)));
+  if (call.chunk_bytes > 0) add(fmt::format("chunk {}", call.chunk_bytes));
+  // A hash means nothing to a reader, but the texts of two calls that differ must not read alike.
+  if (call.extra != 0) add(fmt::format("{} #{:08x}", hashed_arguments(call), call.extra & 0xffffffffU));
+  text += separator == "(" ? "()" : ")";
+  return text;
+}
+
+}  // namespace rondo

@@ -1,0 +1,268 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <rondo/communicator.hpp>
+#include <rondo/error.hpp>
+
+#include "runtime/access.hpp"
+#include "runtime/membership.hpp"
+
+namespace rondo {
+
+using detail::Engine;
+using detail::Group;
+using detail::Progress;
+using detail::ReceiveMessage;
+using detail::SendMessage;
+
+namespace {
+
+// A point-to-point message that its caller waits for later.
+template <typename Kind>
+class MessageWork final : public detail::Waitable {
+ public:
+  template <typename... Args>
+  explicit MessageWork(Group& group, Args... args) : message_(group, args...) {
+    const Engine& engine = group.engine();
+    if (!message_.done() && engine.settings().timeout) deadline = engine.clock().now() + *engine.settings().timeout;
+  }
+
+  bool finished() const noexcept override { return message_.done(); }
+  std::exception_ptr error() const noexcept override { return message_.error(); }
+  Status status() const noexcept override {
+    if constexpr (std::same_as<Kind, ReceiveMessage>) {
+      return message_.status();
+    } else {
+      return {};
+    }
+  }
+  void expire(detail::Time) override { message_.fail(detail::timed_out(message_)); }
+  void abandon() override {
+    message_.fail(std::make_exception_ptr(Error(Errc::peer_failed, message_.describe() + " was given up")));
+  }
+
+ private:
+  Kind message_;
+};
+
+void check_rank(const Group& group, int rank, const char* operation, const char* what) {
+  if (rank >= 0 && rank < group.size()) return;
+  throw Error(Errc::invalid_argument,
+              fmt::format("{} rank {} is not in the communicator: wanted 0 to {}", what, rank, group.size() - 1),
+              {group.rank(), rank, operation, 0, 0, 0, {}});
+}
+
+void check_source(const Group& group, int rank, const char* operation) {
+  if (rank != any_source) check_rank(group, rank, operation, "source");
+}
+
+void check_tag(const Group& group, Tag tag, const char* operation) {
+  if (tag != any_tag) return;
+  throw Error(Errc::invalid_argument, "a message needs a tag of its own: any_tag is for receives",
+              {group.rank(), -1, operation, 0, 0, 0, {}});
+}
+
+// A negative number that became a count is larger than any buffer.
+void check_bytes(const Group& group, std::span<const std::byte> data, const char* operation) {
+  constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  if (data.size() <= kLargest) return;
+  throw Error(Errc::invalid_argument,
+              fmt::format("the buffer has {} bytes, more than memory can hold: was the count negative ({} bytes)?",
+                          data.size(), static_cast<std::ptrdiff_t>(data.size())),
+              {group.rank(), -1, operation, 0, 0, 0, {}});
+}
+
+void check_apart(const Group& group, std::span<const std::byte> out, std::span<const std::byte> in) {
+  const auto out_begin = reinterpret_cast<std::uintptr_t>(out.data());
+  const auto in_begin = reinterpret_cast<std::uintptr_t>(in.data());
+  const auto begin = std::max(out_begin, in_begin);
+  const auto end = std::min(out_begin + out.size(), in_begin + in.size());
+  if (begin >= end) return;
+  throw Error(Errc::invalid_argument,
+              fmt::format("out and in overlap by {} bytes (out: {} bytes at {:#x}, in: {} bytes at {:#x}), wanted no "
+                          "overlap",
+                          end - begin, out.size(), out_begin, in.size(), in_begin),
+              {group.rank(), -1, "sendrecv", 0, 0, 0, {}});
+}
+
+// Drives until the messages are complete. Throws the first failure; at the deadline all that are not complete fail.
+template <typename... Messages>
+void complete(Progress::Entry& entry, Engine& engine, Messages&... messages) {
+  if (!(messages.done() && ...)) {
+    const auto& timeout = engine.settings().timeout;
+    const auto deadline = timeout ? std::optional(engine.clock().now() + *timeout) : std::nullopt;
+    if (!engine.progress().until(
+            entry, [&] { return (messages.done() && ...); }, deadline)) {
+      (messages.fail(detail::timed_out(messages)), ...);
+    }
+  }
+  (messages.await_resume(), ...);
+}
+
+Status status_of(const detail::Unexpected& message) {
+  return {message.source, Tag{message.header.tag}, static_cast<std::size_t>(message.header.bytes)};
+}
+
+}  // namespace
+
+Group& CommunicatorAccess::group(const Communicator& communicator, const char* operation) {
+  if (communicator.group_) return *communicator.group_;
+  throw Error(
+      Errc::not_initialized,
+      "this communicator is inert: rondo::init did not make it, or this rank is no member of it, or it was moved "
+      "from",
+      {-1, -1, operation, 0, 0, 0, {}});
+}
+
+Communicator::Communicator() noexcept = default;
+
+Communicator::Communicator(Communicator&& other) noexcept
+    : engine_(std::move(other.engine_)), group_(std::exchange(other.group_, nullptr)) {}
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  if (this != &other) {
+    close();
+    engine_ = std::move(other.engine_);
+    group_ = std::exchange(other.group_, nullptr);
+  }
+  return *this;
+}
+
+Communicator::~Communicator() { close(); }
+
+Communicator::Communicator(std::shared_ptr<Engine> engine, Group& group) : engine_(std::move(engine)), group_(&group) {}
+
+void Communicator::close() noexcept {
+  if (!group_ || engine_->progress().forked()) return;
+  Progress::Entry entry(engine_->progress());
+  engine_->close_group(*std::exchange(group_, nullptr));
+}
+
+int Communicator::rank() const { return CommunicatorAccess::group(*this, "rank").rank(); }
+int Communicator::size() const { return CommunicatorAccess::group(*this, "size").size(); }
+
+void Communicator::send_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "send");
+  check_rank(group, to, "send", "destination");
+  check_tag(group, tag, "send");
+  check_bytes(group, data, "send");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  SendMessage message(group, to, tag, type, data);
+  complete(entry, *engine_, message);
+}
+
+Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "isend");
+  check_rank(group, to, "isend", "destination");
+  check_tag(group, tag, "isend");
+  check_bytes(group, data, "isend");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, data));
+}
+
+Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "recv");
+  check_source(group, from, "recv");
+  check_bytes(group, data, "recv");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  ReceiveMessage message(group, from, tag, type, data);
+  complete(entry, *engine_, message);
+  return message.status();
+}
+
+Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "irecv");
+  check_source(group, from, "irecv");
+  check_bytes(group, data, "irecv");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, data));
+}
+
+Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType out_type, int to,
+                                    std::span<std::byte> in, ElementType in_type, int from, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "sendrecv");
+  check_rank(group, to, "sendrecv", "destination");
+  check_source(group, from, "sendrecv");
+  check_tag(group, tag, "sendrecv");
+  check_bytes(group, out, "sendrecv");
+  check_bytes(group, in, "sendrecv");
+  check_apart(group, out, in);
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  ReceiveMessage received(group, from, tag, in_type, in);
+  SendMessage sent(group, to, tag, out_type, out);
+  complete(entry, *engine_, received, sent);
+  return received.status();
+}
+
+Status Communicator::probe(int from, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "probe");
+  check_source(group, from, "probe");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  const detail::Unexpected* found = nullptr;
+  const auto look = [&] { return group.poisoned() || (found = group.find_unexpected(from, tag)) != nullptr; };
+  const auto& timeout = engine_->settings().timeout;
+  const auto deadline = timeout ? std::optional(engine_->clock().now() + *timeout) : std::nullopt;
+  engine_->expect_any(1);
+  const bool in_time = engine_->progress().until(entry, look, deadline);
+  engine_->expect_any(-1);
+  group.check();
+  if (in_time) return status_of(*found);
+  throw Error(Errc::timed_out, "no message came to be probed within the deadline (RONDO_TIMEOUT)",
+              {group.rank(), from, "probe", 0, 0, 0, {}});
+}
+
+std::optional<Status> Communicator::iprobe(int from, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "iprobe");
+  check_source(group, from, "iprobe");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  engine_->expect_any(1);
+  if (!group.find_unexpected(from, tag)) {
+    engine_->progress().poke(entry);
+    engine_->tick_if_due();
+  }
+  engine_->expect_any(-1);
+  const detail::Unexpected* const found = group.find_unexpected(from, tag);
+  return found ? std::optional(status_of(*found)) : std::nullopt;
+}
+
+// New communicators.
+
+Communicator Communicator::subgroup(std::span<const int> ranks) {
+  Group& group = CommunicatorAccess::group(*this, "subgroup");
+  std::vector<bool> named(static_cast<std::size_t>(group.size()));
+  for (const int rank : ranks) {
+    check_rank(group, rank, "subgroup", "member");
+    if (named[static_cast<std::size_t>(rank)]) {
+      throw Error(Errc::invalid_argument, fmt::format("rank {} is named twice: wanted each rank at most once", rank),
+                  {group.rank(), rank, "subgroup", 0, 0, 0, {}});
+    }
+    named[static_cast<std::size_t>(rank)] = true;
+  }
+  Progress::Entry entry(engine_->progress());
+  Group* const made = detail::make_subgroup(entry, group, ranks);
+  return made ? Communicator(engine_, *made) : Communicator();
+}
+
+Communicator Communicator::split(int color, int key) {
+  Group& group = CommunicatorAccess::group(*this, "split");
+  Progress::Entry entry(engine_->progress());
+  Group* const made = detail::split_group(entry, group, color, key);
+  return made ? Communicator(engine_, *made) : Communicator();
+}
+
+Communicator Communicator::dup() { return split(0, rank()); }
+
+}  // namespace rondo

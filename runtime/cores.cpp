@@ -1,0 +1,79 @@
+#include "runtime/cores.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace rondo::detail {
+namespace {
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The process's own cgroup path in the unified hierarchy: the line "0::/path".
+std::string unified_cgroup() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("0::")) return line.substr(3);
+  }
+  return {};
+}
+
+long number(std::string_view text) {
+  long value = -1;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+int quota() {
+  const std::string root = "/sys/fs/cgroup";
+  int cores = 0;
+  // A limit may stand at any level above.
+  for (std::string path = unified_cgroup(); !path.empty() && path != "/"; path.resize(path.rfind('/'))) {
+    const int limit = cores_of_quota(read_file(root + path + "/cpu.max"));
+    if (limit > 0) cores = cores > 0 ? std::min(cores, limit) : limit;
+  }
+  const int own = cores_of_quota(read_file(root + "/cpu.max"));
+  if (own > 0) cores = cores > 0 ? std::min(cores, own) : own;
+  const long quota_us = number(read_file(root + "/cpu/cpu.cfs_quota_us"));
+  const long period_us = number(read_file(root + "/cpu/cpu.cfs_period_us"));
+  if (quota_us > 0 && period_us > 0) {
+    const int limit = static_cast<int>(std::max(1L, (quota_us + period_us - 1) / period_us));
+    cores = cores > 0 ? std::min(cores, limit) : limit;
+  }
+  return cores;
+}
+
+}  // namespace
+
+int cores_of_quota(std::string_view cpu_max) {
+  const auto space = cpu_max.find(' ');
+  if (space == std::string_view::npos || cpu_max.starts_with("max")) return 0;
+  const long quota_us = number(cpu_max.substr(0, space));
+  const long period_us = number(cpu_max.substr(space + 1));
+  if (quota_us <= 0 || period_us <= 0) return 0;
+  return static_cast<int>(std::max(1L, (quota_us + period_us - 1) / period_us));
+}
+
+int cores_of_host() {
+  const int online = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  const int limit = quota();
+  return limit > 0 ? std::min(online, limit) : online;
+}
+
+int usable_cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const int count = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  const int limit = quota();
+  return std::max(1, limit > 0 ? std::min(count, limit) : count);
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+
+namespace rondo::detail {
+
+/// Cores this process may use: its affinity mask, cut to the CPU quota of its cgroup (v1 or v2); at least 1.
+int usable_cores();
+
+/// Cores that the processes of this host or container can use together: online, and within the CPU quota. Other than
+/// `usable_cores` the same for all of them, whatever each is bound to.
+int cores_of_host();
+
+/// Cores that a cgroup-v2 `cpu.max` allows ("150000 100000" -> 2); 0: no limit.
+int cores_of_quota(std::string_view cpu_max);
+
+}  // namespace rondo::detail

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <rondo/config.hpp>
+
+#include "runtime/clock.hpp"
+#include "runtime/connector.hpp"
+#include "runtime/control.hpp"
+#include "runtime/group.hpp"
+#include "runtime/idle.hpp"
+#include "runtime/log.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/peer.hpp"
+#include "runtime/progress.hpp"
+#include "runtime/waiter.hpp"
+
+namespace rondo::detail {
+
+/// One rank: its peers, its communicators, what is ready to run, and what has failed. Link, clock and waiter are given,
+/// so many engines can live in one process, threads or simulated. All under the lock of `progress()`.
+class Engine {
+ public:
+  struct Settings {
+    int rank = 0;
+    int size = 1;
+    std::size_t eager_limit = std::size_t{64} << 10;
+    std::size_t unexpected_bytes = std::size_t{64} << 20;
+    std::optional<Duration> timeout;  ///< of an operation that names none
+    IdlePolicy idle;
+    bool helper_thread = true;
+    // What the choice of a collective's algorithm depends on. The same on all ranks, or they choose differently.
+    std::array<Algorithm, Config::kCollectives> algorithm{};   ///< preferred, where it is possible
+    std::array<bool, Config::kCollectives> algorithm_named{};  ///< must be possible, or is an error
+    std::size_t chunk_bytes = 0;                               ///< of the pipeline; 0: the tuning table decides
+    bool oversubscribed = false;                               ///< some host has more ranks than cores
+    Duration verdict_wait{std::chrono::milliseconds(500)};     ///< for the hub's word on a failure seen here
+    Duration stall_after{std::chrono::seconds(1)};             ///< then the hub compares calls
+    Duration notice_after{std::chrono::seconds(10)};           ///< then a line names who is absent; then at twice, ...
+  };
+
+  Engine(const Settings& settings, const Clock& clock, Waiter& waiter, Log log);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Both must outlive the engine's last call. Without a control plane failures stay local.
+  void use(Connector& connector);
+  void use(Control& control);
+  /// What every rank read out of the same table, before the first collective.
+  void agree(bool oversubscribed) noexcept { settings_.oversubscribed = oversubscribed; }
+
+  const Settings& settings() const noexcept { return settings_; }
+  const Clock& clock() const noexcept { return clock_; }
+  const Log& log() const noexcept { return log_; }
+  Progress& progress() noexcept { return progress_; }
+  Control* control() const noexcept { return control_; }
+  Connector* connector() const noexcept { return connector_; }
+
+  // Communicators.
+  Group& make_group(std::uint64_t id, std::vector<int> members);
+  void close_group(Group& group);
+  Group* find_group(std::uint64_t id);
+  /// Keeps a message for a communicator that this rank has not made yet; nullptr: it was closed here.
+  Unexpected* keep_early(const FrameHeader& header, int world_rank);
+  std::unique_ptr<Unexpected> take_unexpected_memory();
+  void give_unexpected_memory(std::unique_ptr<Unexpected> memory);
+
+  // Peers.
+  Peer& peer(int world_rank);
+  void connect(Peer& peer);
+  void connected(Peer& peer);
+  /// The connection ended without a goodbye, or the peer left after an error; the hub may know more.
+  void peer_lost(Peer& peer, const std::string& cause);
+  /// That has happened, and whether and how the peer died is about to be known: then all that concerns it fails.
+  bool suspected(const Peer& peer) const noexcept;
+  void peer_left(Peer& peer);
+  void peer_unreachable(int world_rank, const std::string& cause);
+  void expect_any(int change) noexcept { expected_from_any_ += change; }
+
+  // Running.
+  void make_ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
+  void run_ready();
+  std::byte* take_scratch(std::size_t bytes);
+  void give_scratch(std::byte* memory, std::size_t bytes) noexcept;
+
+  /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.
+  std::size_t poll(bool everything);
+  /// Looks at the clock: overdue verdicts, peers that may be dead, operations that wait for the absent.
+  void tick(Time now);
+  /// The same, at most once in a while: for callers who look for news again and again and never wait.
+  void tick_if_due();
+  /// Tells the waiter which descriptors to watch; returns how long one may sleep at the most.
+  Duration prepare_to_sleep();
+
+  /// Says goodbye on every link and waits (a second at the most) until the other systems have what was sent.
+  void leave(bool by_exception);
+
+ private:
+  struct Suspect {
+    Peer* peer;
+    std::string cause;
+    Time since;
+  };
+
+  void poll_control();
+  void handle(const Notice& notice);
+  void peer_dead(int world_rank, const std::string& cause);
+  void watch_operations(Time now);
+  template <typename Action>
+  void for_groups_with(int world_rank, Action action);
+
+  Settings settings_;
+  const Clock& clock_;
+  Waiter& waiter_;
+  const Log log_;
+  Connector* connector_ = nullptr;
+  Control* control_ = nullptr;
+
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank, made on first use
+  std::vector<Peer*> active_;                 // with a link
+  bool failure_seen_ = false;
+  int expected_from_any_ = 0;
+  unsigned passes_ = 0;
+  Time last_tick_{};
+  int watched_control_ = -1;
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
+  std::set<std::uint64_t> closed_groups_;
+  std::vector<std::unique_ptr<Group>> abandoned_groups_;
+  std::map<std::uint64_t, std::vector<std::unique_ptr<Unexpected>>> early_;
+  std::map<std::uint64_t, Notice> early_poison_;
+  std::map<int, std::string> dead_;
+  std::vector<Suspect> suspects_;  // lost, and not yet declared dead
+  std::vector<Suspect> leavers_;   // said goodbye to the hub before a link to them was made
+
+  std::vector<std::coroutine_handle<>> ready_;
+  std::vector<std::coroutine_handle<>> running_;
+  std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> scratch_;
+  std::vector<std::unique_ptr<Unexpected>> unexpected_memory_;
+
+  Progress progress_;  // last: its helper thread uses all of the above
+};
+
+}  // namespace rondo::detail

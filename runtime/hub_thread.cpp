@@ -1,0 +1,65 @@
+#include "runtime/hub_thread.hpp"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <csignal>
+#include <system_error>
+
+#include <asio/post.hpp>
+#include <fmt/format.h>
+
+#include <rondo/error.hpp>
+
+namespace rondo::detail {
+namespace {
+
+constexpr auto kLastWords = std::chrono::milliseconds(200);
+
+}  // namespace
+
+HubThread::HubThread(Hub::Job job, Log log)
+    : hub_(context_, std::move(job), std::move(log)), work_(context_.get_executor()) {}
+
+Descriptor HubThread::start() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    throw Error(Errc::system, fmt::format("cannot make a socket pair: {}", std::generic_category().message(errno)));
+  }
+  Descriptor mine(pair[0]);
+  hub_.adopt(pair[1], 0);
+  // The program's signal handlers expect the program's threads.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return mine;
+}
+
+void HubThread::run() noexcept {
+  context_.run();
+  context_.restart();
+  // Rank 0's own goodbye may lie in its socket still: the others shall hear of it.
+  context_.poll();
+  context_.restart();
+  hub_.close();
+  const auto until = std::chrono::steady_clock::now() + kLastWords;
+  while (!hub_.closed() && context_.run_one_until(until) != 0) {
+  }
+}
+
+HubThread::~HubThread() {
+  if (!thread_.joinable()) return;
+  asio::post(context_, [this] { context_.stop(); });
+  thread_.join();
+}
+
+}  // namespace rondo::detail

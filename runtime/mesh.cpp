@@ -1,0 +1,301 @@
+#include "runtime/mesh.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <rondo/error.hpp>
+
+#include "runtime/cores.hpp"
+#include "runtime/endpoint.hpp"
+#include "runtime/engine.hpp"
+#include "transport/loopback_link.hpp"
+#include "transport/socket_link.hpp"
+
+namespace rondo::detail {
+namespace {
+
+// A connection that ended without a word is tried so often before the peer counts as unreachable.
+constexpr int kTries = 3;
+
+std::string random_name() {
+  std::array<std::uint64_t, 2> bits{};
+  if (::getrandom(bits.data(), sizeof bits, 0) != sizeof bits) {
+    throw Error(Errc::system, "no random bytes for the name of a socket: " + std::generic_category().message(errno));
+  }
+  return fmt::format("rondo-{:016x}{:016x}", bits[0], bits[1]);
+}
+
+asio::ip::tcp::endpoint local_endpoint(const Config& config, const std::string& local_address) {
+  if (!config.interface.empty()) return {interface_address(config.interface), 0};
+  return {local_address.empty() ? asio::ip::make_address("127.0.0.1") : asio::ip::make_address(local_address), 0};
+}
+
+// Who called on a Unix socket, as the kernel says; matters where there is no key to prove it.
+bool same_user(const Descriptor& socket) {
+  ucred caller{};
+  socklen_t length = sizeof caller;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0 && caller.uid == ::geteuid();
+}
+
+asio::ip::tcp::endpoint bound_to(const Descriptor& listener) {
+  asio::ip::tcp::endpoint endpoint;
+  auto length = static_cast<socklen_t>(endpoint.capacity());
+  if (::getsockname(listener.get(), endpoint.data(), &length) != 0) {
+    throw Error(Errc::system, "cannot tell the port of a listening socket: " + std::generic_category().message(errno));
+  }
+  endpoint.resize(length);
+  return endpoint;
+}
+
+}  // namespace
+
+/// One connection being made, by us or by another rank.
+struct Mesh::Attempt {
+  Descriptor socket;
+  Handshake handshake;
+  int rank = kAnyRank;  // known from the start, or once the other has proved it
+  bool started_here = false;
+  bool over_unix = false;
+  int tries = 1;
+  Time since{};
+};
+
+Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address)
+    : identity_(identity), config_(config), log_(log) {
+  mine_.host_id = host_id();
+  mine_.cores = cores_of_host();
+  if (config.transport != Transport::tcp) {
+    mine_.unix_name = random_name();
+    unix_listener_ = listen_on_name(mine_.unix_name);
+  }
+  const bool one_host = identity.local_size == identity.size;
+  if (config.transport == Transport::tcp || (config.transport == Transport::automatic && !one_host)) {
+    tcp_listener_ = listen_on(local_endpoint(config, local_address));
+    mine_.tcp = to_string(bound_to(tcp_listener_));
+  }
+}
+
+Mesh::~Mesh() {
+  if (!waiter_) return;
+  for (const Descriptor* listener : {&unix_listener_, &tcp_listener_}) {
+    if (*listener) waiter_->forget(listener->get());
+  }
+  for (auto& [rank, attempt] : connecting_) drop(*attempt);
+  for (auto& attempt : accepted_) drop(*attempt);
+}
+
+void Mesh::open(const Control& control, Engine& engine) {
+  engine_ = &engine;
+  job_id_ = control.job_id();
+  attempt_ = control.attempt();
+  key_ = control.key();
+  engine.peer(identity_.rank).attach(LoopbackLink::make_self());
+  for (const std::string& packed : control.addresses()) addresses_.push_back(Address::unpack(packed));
+  engine.agree(oversubscribed(addresses_));
+}
+
+HandshakeTerms Mesh::terms(int peer) const {
+  return {ConnectionRole::link, job_id_, attempt_, identity_.size, identity_.rank, peer};
+}
+
+void Mesh::connect(int world_rank) {
+  const bool coming = std::any_of(accepted_.begin(), accepted_.end(), [&](const auto& attempt) {
+    return attempt->rank == world_rank && attempt->handshake.verdict() == Verdict::accepted;
+  });
+  if (!coming && !connecting_.contains(world_rank)) start(world_rank, true);
+}
+
+// Starts towards a rank by the best transport that may work.
+void Mesh::start(int world_rank, bool may_be_unix) {
+  const Address& to = addresses_[static_cast<std::size_t>(world_rank)];
+  const bool over_unix = may_be_unix && config_.transport != Transport::tcp && same_host(to);
+  if (!over_unix && to.tcp.empty()) {
+    return engine_->peer_unreachable(world_rank,
+                                     fmt::format("it is on {} host and listens on no TCP port (RONDO_TRANSPORT={})",
+                                                 same_host(to) ? "this" : "another", to_string(config_.transport)));
+  }
+  auto attempt = std::make_unique<Attempt>(Attempt{
+      {}, Handshake::initiate(terms(world_rank), key_), world_rank, true, over_unix, 1, engine_->clock().now()});
+  std::string cause;
+  attempt->socket = call(to, over_unix, cause);
+  if (!attempt->socket && over_unix && !to.tcp.empty()) {
+    log_.info("rank {}: tcp, because its unix socket cannot be reached: {}", world_rank, cause);
+    return start(world_rank, false);
+  }
+  if (!attempt->socket) return engine_->peer_unreachable(world_rank, cause);
+  connecting_[world_rank] = std::move(attempt);
+}
+
+// A socket on its way to the address.
+Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) const {
+  sockaddr_storage target{};
+  socklen_t length = 0;
+  if (over_unix) {
+    length = unix_address(to.unix_name, reinterpret_cast<sockaddr_un&>(target));
+  } else {
+    const HostPort host_port = split_host_port(to.tcp, "address of a rank");
+    const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(host_port.host), host_port.port);
+    length = static_cast<socklen_t>(endpoint.size());
+    std::copy_n(reinterpret_cast<const std::byte*>(endpoint.data()), length, reinterpret_cast<std::byte*>(&target));
+  }
+  // A Unix socket connects at once or waits for room in the listener's queue, which the kernel of this host makes.
+  const int type = SOCK_STREAM | SOCK_CLOEXEC | (over_unix ? 0 : SOCK_NONBLOCK);
+  Descriptor socket(::socket(target.ss_family, type, 0));
+  if (!socket ||
+      (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) != 0 && errno != EINPROGRESS)) {
+    cause = fmt::format("{}: {}", over_unix ? "unix:@" + to.unix_name : to.tcp, std::generic_category().message(errno));
+    return {};
+  }
+  return socket;
+}
+
+std::size_t Mesh::poll() {
+  std::size_t moved = 0;
+  if (unix_listener_) moved += accept_from(unix_listener_);
+  if (tcp_listener_) moved += accept_from(tcp_listener_);
+  std::vector<int> ranks;
+  for (const auto& [rank, attempt] : connecting_) ranks.push_back(rank);
+  for (const int rank : ranks) {
+    const auto found = connecting_.find(rank);
+    if (found == connecting_.end() || !step(*found->second)) continue;
+    ++moved;
+    auto ended = connecting_.extract(rank);
+    if (ended) established(*ended.mapped());
+  }
+  for (std::size_t i = 0; i < accepted_.size();) {
+    if (!step(*accepted_[i])) {
+      ++i;
+      continue;
+    }
+    ++moved;
+    const auto ended = std::move(accepted_[i]);
+    accepted_.erase(accepted_.begin() + static_cast<std::ptrdiff_t>(i));
+    established(*ended);
+  }
+  return moved;
+}
+
+std::size_t Mesh::accept_from(const Descriptor& listener) {
+  std::size_t accepted = 0;
+  for (;;) {
+    Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return accepted;
+    ++accepted;
+    if (&listener == &unix_listener_ && !same_user(socket)) {
+      log_.warn("refused a connection: a process of another user called");
+      continue;
+    }
+    if (accepted_.size() >= config_.half_open_limit) {
+      drop(*accepted_.front());
+      accepted_.erase(accepted_.begin());
+    }
+    accepted_.push_back(
+        std::make_unique<Attempt>(Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
+                                          &listener == &unix_listener_, 1, engine_->clock().now()}));
+  }
+}
+
+// Moves a handshake. True: it is over, for better or worse.
+bool Mesh::step(Attempt& attempt) {
+  for (;;) {
+    while (!attempt.handshake.output().empty()) {
+      const auto output = attempt.handshake.output();
+      const ssize_t written = ::send(attempt.socket.get(), output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (written < 0) return errno != EAGAIN && errno != EINTR;
+      attempt.handshake.sent(static_cast<std::size_t>(written));
+    }
+    if (attempt.handshake.deciding()) {
+      decide(attempt);
+      continue;
+    }
+    if (attempt.handshake.done()) return true;
+    std::array<std::byte, 256> input;
+    const std::size_t wanted = std::min(input.size(), attempt.handshake.wanted());
+    const ssize_t got = ::recv(attempt.socket.get(), input.data(), wanted, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOTCONN)) {
+      return !attempt.started_here && engine_->clock().now() - attempt.since > config_.handshake_timeout;
+    }
+    if (got <= 0) return true;
+    attempt.handshake.feed(std::span(input).first(static_cast<std::size_t>(got)));
+  }
+}
+
+// Somebody has proved who it is: is this the connection to keep?
+void Mesh::decide(Attempt& attempt) {
+  const int rank = attempt.handshake.peer().rank;
+  attempt.rank = rank;
+  const Peer& peer = engine_->peer(rank);
+  const auto mine = connecting_.find(rank);
+  // The other side may not know yet that the connection started here is the one that stays.
+  const bool ours_counts = mine != connecting_.end() || peer.connected();
+  if (rank != identity_.rank && ours_counts && Handshake::refuse_crossed(identity_.rank, rank)) {
+    return attempt.handshake.answer(Verdict::crossed);
+  }
+  if (rank == identity_.rank || peer.connected()) return attempt.handshake.answer(Verdict::duplicate_rank);
+  if (peer.gone()) return attempt.handshake.answer(Verdict::closing);
+  if (mine != connecting_.end()) {
+    drop(*mine->second);
+    connecting_.erase(mine);
+  }
+  attempt.handshake.answer(Verdict::accepted);
+}
+
+// A handshake is over: a link, or not.
+void Mesh::established(Attempt& attempt) {
+  if (waiter_) waiter_->forget(attempt.socket.get());
+  if (attempt.handshake.verdict() == Verdict::accepted && attempt.handshake.output().empty()) {
+    auto link = std::make_unique<SocketLink>(std::move(attempt.socket));
+    log_.info("rank {}: {}, connected from {}", attempt.rank, link->transport(),
+              attempt.started_here ? "here" : "there");
+    return engine_->peer(attempt.rank).attach(std::move(link));
+  }
+  if (!attempt.started_here) {
+    // A stranger: it gets no more than this line.
+    if (attempt.handshake.done() && attempt.handshake.verdict() != Verdict::crossed) {
+      log_.warn("refused a connection: {}", attempt.handshake.text());
+    }
+    return;
+  }
+  switch (attempt.handshake.verdict()) {
+    case Verdict::crossed: return;  // theirs is on its way
+    case Verdict::pending: return failed(attempt, "the connection was closed during the handshake");
+    default: return engine_->peer_unreachable(attempt.rank, attempt.handshake.text());
+  }
+}
+
+void Mesh::failed(Attempt& attempt, const std::string& cause) {
+  if (attempt.tries >= kTries) return engine_->peer_unreachable(attempt.rank, cause);
+  start(attempt.rank, attempt.over_unix);
+  if (const auto again = connecting_.find(attempt.rank); again != connecting_.end()) {
+    again->second->tries = attempt.tries + 1;
+  }
+}
+
+void Mesh::drop(Attempt& attempt) {
+  if (waiter_ && attempt.socket) waiter_->forget(attempt.socket.get());
+}
+
+void Mesh::watch(Waiter& waiter) {
+  waiter_ = &waiter;
+  for (const Descriptor* listener : {&unix_listener_, &tcp_listener_}) {
+    if (*listener) waiter.watch(listener->get(), false);
+  }
+  for (const auto& [rank, attempt] : connecting_) {
+    waiter.watch(attempt->socket.get(), !attempt->handshake.output().empty());
+  }
+  for (const auto& attempt : accepted_) {
+    waiter.watch(attempt->socket.get(), !attempt->handshake.output().empty());
+  }
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rondo/config.hpp>
+
+#include "runtime/address.hpp"
+#include "runtime/connector.hpp"
+#include "runtime/control.hpp"
+#include "runtime/identity.hpp"
+#include "runtime/log.hpp"
+#include "transport/descriptor.hpp"
+#include "transport/handshake.hpp"
+
+namespace rondo::detail {
+
+class Engine;
+
+/// Picks a transport for each pair of ranks and makes the links, on first use: a Unix socket between ranks of one host,
+/// TCP otherwise or when RONDO_TRANSPORT says so. Every connection is authenticated before its first frame.
+/// The only file that names concrete transports.
+class Mesh final : public Connector {
+ public:
+  /// Listens. `local_address` is what this host looks like from the meeting point (empty: it is on this host).
+  Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address);
+  ~Mesh() override;
+
+  /// What the others need to know.
+  std::string packed_address() const { return mine_.pack(); }
+  /// After all have told: from now on connections can be made.
+  void open(const Control& control, Engine& engine);
+
+  void connect(int world_rank) override;
+  std::size_t poll() override;
+  bool busy() const override { return !connecting_.empty() || !accepted_.empty(); }
+  void watch(Waiter& waiter) override;
+
+ private:
+  struct Attempt;
+
+  bool same_host(const Address& other) const { return other.host_id == mine_.host_id && !other.unix_name.empty(); }
+  void start(int world_rank, bool may_be_unix);
+  Descriptor call(const Address& to, bool over_unix, std::string& cause) const;
+  HandshakeTerms terms(int peer) const;
+  std::size_t accept_from(const Descriptor& listener);
+  bool step(Attempt& attempt);
+  void decide(Attempt& attempt);
+  void established(Attempt& attempt);
+  void failed(Attempt& attempt, const std::string& cause);
+  void drop(Attempt& attempt);
+
+  const Identity identity_;
+  const Config config_;
+  const Log log_;
+  Address mine_;
+  Descriptor unix_listener_;
+  Descriptor tcp_listener_;
+
+  Engine* engine_ = nullptr;
+  Waiter* waiter_ = nullptr;
+  std::string job_id_;
+  std::uint32_t attempt_ = 0;
+  JobKey key_;
+  std::vector<Address> addresses_;
+
+  std::map<int, std::unique_ptr<Attempt>> connecting_;  // by rank: started here
+  std::vector<std::unique_ptr<Attempt>> accepted_;      // started by others
+};
+
+}  // namespace rondo::detail

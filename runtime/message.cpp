@@ -1,0 +1,272 @@
+#include "runtime/message.hpp"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+namespace {
+
+// Collectives match by (number, lane), exactly.
+std::uint64_t collective_key(const Operation& operation, std::uint32_t lane) {
+  return std::uint64_t{operation.number()} << 32 | lane;
+}
+
+bool aligned(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data) % alignof(std::max_align_t) == 0; }
+
+}  // namespace
+
+Message::Message(Group& group, Operation* operation, int peer_rank)
+    : group_(group), operation_(operation), peer_rank_(peer_rank) {
+  group_.add(*this);
+}
+
+void Message::complete(std::exception_ptr error) {
+  if (done_) return;
+  group_.remove(*this);
+  if (expected_from_) expected_from_->expect(-1);
+  expected_from_ = nullptr;
+  error_ = std::move(error);
+  done_ = true;
+  if (waiter_) group_.engine().make_ready(waiter_);
+}
+
+void Message::fail(std::exception_ptr error) {
+  if (done_) return;
+  withdraw();
+  complete(std::move(error));
+}
+
+void Message::expect_from(Peer& peer) {
+  if (expected_from_) return;
+  expected_from_ = &peer;
+  peer.expect(1);
+}
+
+std::exception_ptr timed_out(const Message& message) {
+  const Group& group = message.group();
+  const auto timeout = group.engine().settings().timeout.value_or(Duration::zero());
+  return std::make_exception_ptr(
+      Error(Errc::timed_out, message.describe() + ": " + message.missing() + " within the deadline (RONDO_TIMEOUT)",
+            {group.rank(), message.peer_rank(), "", 0, 0, 0, timeout}));
+}
+
+// Sends.
+
+SendMessage::SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> bytes)
+    : Message(group, nullptr, to), peer_(&group.engine().peer(group.world_rank(to))), whole_(bytes) {
+  header.type = static_cast<std::uint8_t>(type);
+  header.tag = tag.value;
+  header.communicator = group.id();
+  header.bytes = bytes.size();
+  on_sent = &SendMessage::sent;
+  peer_->send(*this);
+}
+
+SendMessage::SendMessage(Operation& operation, int to, std::uint32_t lane, std::span<const std::byte> bytes)
+    : Message(operation.group(), &operation, to),
+      peer_(&operation.group().engine().peer(operation.group().world_rank(to))),
+      whole_(bytes) {
+  operation.stamp(header);
+  header.tag = lane;
+  header.bytes = bytes.size();
+  on_sent = &SendMessage::sent;
+  if (group_.poisoned()) {
+    complete(group_.failure());
+  } else {
+    peer_->send(*this);
+  }
+}
+
+SendMessage::~SendMessage() {
+  if (done()) return;
+  withdraw();
+  complete();
+}
+
+void SendMessage::sent(Outgoing& frame) noexcept {
+  auto& message = static_cast<SendMessage&>(frame);
+  if (message.header.kind == FrameKind::rts) {
+    message.state_ = State::awaits_cts;
+  } else {
+    message.complete();
+  }
+}
+
+void SendMessage::clear_to_send(std::uint32_t receiver_id) {
+  header.kind = FrameKind::data;
+  header.id = receiver_id;
+  payload = whole_;
+  state_ = State::in_link;
+}
+
+void SendMessage::withdraw() noexcept { peer_->take_back(*this); }
+
+std::string SendMessage::describe() const {
+  return fmt::format("send of {} bytes to rank {} with tag {}", whole_.size(), peer_rank_, header.tag);
+}
+
+std::string SendMessage::missing() const {
+  if (!peer_->connected()) return "no connection was made";
+  return "it was not received; two ranks that both send first wait for each other: use sendrecv or isend,";
+}
+
+// Receives.
+
+ReceiveMessage::ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer)
+    : Message(group, nullptr, from), buffer_(buffer), type_(type), key_(tag.value) {
+  if (tag == any_tag) key_mask_ = 0;
+  post();
+}
+
+ReceiveMessage::ReceiveMessage(Operation& operation, int from, std::uint32_t lane, std::span<std::byte> buffer)
+    : Message(operation.group(), &operation, from), buffer_(buffer), key_(collective_key(operation, lane)) {
+  post();
+}
+
+ReceiveMessage::ReceiveMessage(Operation& operation, int from, std::uint32_t lane, const Fold& fold)
+    : Message(operation.group(), &operation, from),
+      buffer_(fold.into),
+      fold_(fold),
+      key_(collective_key(operation, lane)) {
+  post();
+}
+
+ReceiveMessage::~ReceiveMessage() {
+  if (done()) return;
+  withdraw();
+  complete();
+}
+
+void ReceiveMessage::post() {
+  if (operation_ && group_.poisoned()) return complete(group_.failure());
+  const auto context = operation_ ? FrameHeader::collective : FrameHeader::point_to_point;
+  Engine& engine = group_.engine();
+  if (peer_rank_ == any_source) {
+    engine.expect_any(1);
+  } else {
+    expect_from(engine.peer(group_.world_rank(peer_rank_)));
+  }
+  Unexpected* const early = group_.find_unexpected(context, *this);
+  if (!early) {
+    group_.post(context, *this);
+    if (peer_rank_ == any_source) return;
+    const Peer& peer = engine.peer(group_.world_rank(peer_rank_));
+    if (peer.gone() && !engine.suspected(peer)) group_.member_left(peer_rank_, peer.cause());
+    return;
+  }
+  if (peer_rank_ == any_source) engine.expect_any(-1);
+  Peer& source = engine.peer(group_.world_rank(early->source));
+  const FrameHeader header = early->header;
+  if (header.kind == FrameKind::rts) {
+    group_.drop_unexpected(*early);
+    if (refuse(header, group_.member(source.world_rank()))) return source.decline(header);
+    source_ = &source;
+    return source.request(*this, header);
+  }
+  if (refuse(header, early->source)) return group_.drop_unexpected(*early);
+  source_ = &source;
+  if (early->complete) {
+    take(early->payload);
+    group_.drop_unexpected(*early);
+    return;
+  }
+  state_ = State::claims_unexpected;
+  unexpected_ = early;
+  early->claimed_by = this;
+  expect_from(source);
+}
+
+bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
+  status_ = {source, Tag{header.tag}, static_cast<std::size_t>(header.bytes)};
+  const auto facts = [&] {
+    return Error::Facts{group_.rank(),
+                        source,
+                        operation_ ? std::string(to_string(operation_->call().collective)) : "recv",
+                        operation_ ? operation_->number() : 0,
+                        0,
+                        0,
+                        {}};
+  };
+  if (operation_) {
+    if (header.bytes == buffer_.size()) return false;
+    group_.report_failure(Error(Errc::collective_mismatch,
+                                fmt::format("rank {} sent {} bytes where {} were expected: counts differ between ranks",
+                                            source, header.bytes, buffer_.size()),
+                                facts()));
+    return true;  // ends with the group
+  }
+  const auto sent_type = static_cast<ElementType>(header.type);
+  if (sent_type != type_ && sent_type != ElementType::bytes && type_ != ElementType::bytes) {
+    complete(std::make_exception_ptr(
+        Error(Errc::type_mismatch,
+              fmt::format("message from rank {} with tag {}: got elements of type {}, wanted {}", source, header.tag,
+                          to_string(sent_type), to_string(type_)),
+              facts())));
+    return true;
+  }
+  if (header.bytes <= buffer_.size()) return false;
+  complete(
+      std::make_exception_ptr(Error(Errc::truncated,
+                                    fmt::format("message from rank {} with tag {}: got {} bytes, wanted at most {}",
+                                                source, header.tag, header.bytes, buffer_.size()),
+                                    facts())));
+  return true;
+}
+
+std::byte* ReceiveMessage::place() {
+  state_ = State::landing;
+  if (!fold_.combine) return buffer_.data();
+  scratch_ = group_.engine().take_scratch(buffer_.size());
+  return scratch_;
+}
+
+void ReceiveMessage::landed() {
+  if (scratch_) {
+    fold_.combine(fold_.context, fold_.into.data(), scratch_, fold_.into.size());
+    group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
+  }
+  complete();
+}
+
+void ReceiveMessage::take(std::span<const std::byte> payload) {
+  if (fold_.combine && !aligned(payload.data())) {
+    std::byte* const target = place();
+    std::memcpy(target, payload.data(), payload.size());
+    return landed();
+  }
+  if (fold_.combine) {
+    fold_.combine(fold_.context, fold_.into.data(), payload.data(), payload.size());
+  } else if (!payload.empty()) {
+    std::memcpy(buffer_.data(), payload.data(), payload.size());
+  }
+  complete();
+}
+
+void ReceiveMessage::withdraw() noexcept {
+  switch (state_) {
+    case State::posted:
+      if (peer_rank_ == any_source) group_.engine().expect_any(-1);
+      group_.unpost(*this);
+      break;
+    case State::claims_unexpected: unexpected_->claimed_by = nullptr; break;
+    case State::awaits_data:
+    case State::landing:
+      source_->forget(*this);
+      if (scratch_) group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
+      break;
+  }
+}
+
+std::string ReceiveMessage::describe() const {
+  std::string text = peer_rank_ == any_source ? "recv from any rank" : fmt::format("recv from rank {}", peer_rank_);
+  return key_mask_ == 0 ? text + " with any tag" : text + fmt::format(" with tag {}", static_cast<std::uint32_t>(key_));
+}
+
+std::string ReceiveMessage::missing() const {
+  return state_ == State::posted ? "no such message came" : "its payload did not come";
+}
+
+}  // namespace rondo::detail

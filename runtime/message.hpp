@@ -1,0 +1,153 @@
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+
+#include <rondo/element_type.hpp>
+#include <rondo/error.hpp>
+#include <rondo/status.hpp>
+
+#include "runtime/list.hpp"
+#include "transport/link.hpp"
+
+namespace rondo::detail {
+
+class Group;
+class Operation;
+class Peer;
+struct Unexpected;
+
+struct InGroup;
+struct InMatcher;
+
+/// One message of a communicator, from its start to its completion. It starts in its constructor, lives where it was
+/// made (a coroutine's frame, a caller's stack, a pool) and is neither copied nor moved. Destroying it before it has
+/// completed takes it back. To be awaited by one coroutine, or polled with `done`. All under the engine's lock.
+class Message : public ListNode<Message, InGroup> {
+ public:
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+
+  bool done() const noexcept { return done_; }
+  std::exception_ptr error() const noexcept { return error_; }
+
+  bool await_ready() const noexcept { return done_; }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
+  void await_resume() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  /// Takes the message back from the peer and completes it with an error.
+  void fail(std::exception_ptr error);
+
+  Group& group() const noexcept { return group_; }
+  /// The collective that it belongs to; nullptr: point to point.
+  Operation* operation() const noexcept { return operation_; }
+  int peer_rank() const noexcept { return peer_rank_; }
+  /// "recv from rank 3 with tag 7": for errors and notices.
+  virtual std::string describe() const = 0;
+  /// What it still waits for, in words.
+  virtual std::string missing() const = 0;
+
+ protected:
+  Message(Group& group, Operation* operation, int peer_rank);
+  virtual ~Message() = default;
+
+  void complete(std::exception_ptr error = nullptr);
+  /// The link of `peer` is worth polling until this message has completed.
+  void expect_from(Peer& peer);
+  virtual void withdraw() noexcept = 0;
+
+  Group& group_;
+  Operation* const operation_;  // nullptr: point to point
+  const int peer_rank_;         // in the group; any_source
+ private:
+  Peer* expected_from_ = nullptr;
+  bool done_ = false;
+  std::exception_ptr error_;
+  std::coroutine_handle<> waiter_;
+};
+
+/// The error of a point-to-point message whose deadline has passed.
+std::exception_ptr timed_out(const Message& message);
+
+/// A message to another member. Complete when its payload is no longer needed here.
+class SendMessage final : public Message, public Outgoing {
+ public:
+  SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> payload);
+  SendMessage(Operation& operation, int to, std::uint32_t lane, std::span<const std::byte> payload);
+  ~SendMessage() override;
+
+  std::string describe() const override;
+  std::string missing() const override;
+
+ private:
+  friend class Peer;
+  enum class State : std::uint8_t { in_link, awaits_cts };
+
+  static void sent(Outgoing& frame) noexcept;
+  void withdraw() noexcept override;
+  void clear_to_send(std::uint32_t receiver_id);
+  void not_wanted() { complete(); }
+
+  Peer* peer_ = nullptr;
+  std::span<const std::byte> whole_;
+  State state_ = State::in_link;
+};
+
+/// What a receive does with a payload that it combines into memory instead of storing it.
+struct Fold {
+  std::span<std::byte> into;
+  void (*combine)(void* context, std::byte* into, const std::byte* from, std::size_t bytes) = nullptr;
+  void* context = nullptr;
+};
+
+/// A message from another member, or from any. Complete when its payload is where it belongs.
+class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InMatcher> {
+ public:
+  ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer);
+  ReceiveMessage(Operation& operation, int from, std::uint32_t lane, std::span<std::byte> buffer);
+  ReceiveMessage(Operation& operation, int from, std::uint32_t lane, const Fold& fold);
+  ~ReceiveMessage() override;
+
+  const Status& status() const noexcept { return status_; }
+  std::string describe() const override;
+  std::string missing() const override;
+
+  bool matches(int source, std::uint64_t key) const noexcept {
+    return (peer_rank_ == source || peer_rank_ == any_source) && ((key ^ key_) & key_mask_) == 0;
+  }
+
+ private:
+  friend class Peer;
+  friend class Group;
+  enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing };
+
+  void post();
+  void withdraw() noexcept override;
+  /// The matched message does not fit: completes with the reason. False: it fits.
+  bool refuse(const FrameHeader& header, int source);
+  /// Where a payload that is still to come shall go.
+  std::byte* place();
+  /// The payload lies at `place()`.
+  void landed();
+  /// The payload lies elsewhere and is copied or combined from there.
+  void take(std::span<const std::byte> payload);
+
+  std::span<std::byte> buffer_;
+  Fold fold_;
+  ElementType type_ = ElementType::bytes;
+  std::uint64_t key_ = 0;
+  std::uint64_t key_mask_ = ~std::uint64_t{0};
+  State state_ = State::posted;
+  Peer* source_ = nullptr;            // who sends it, once matched
+  Unexpected* unexpected_ = nullptr;  // what it claims while that is still arriving
+  std::byte* scratch_ = nullptr;      // for a fold whose payload comes in pieces
+  Status status_;
+};
+
+}  // namespace rondo::detail

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <rondo/call.hpp>
+#include <rondo/status.hpp>
+#include <rondo/task.hpp>
+
+#include "runtime/clock.hpp"
+#include "runtime/list.hpp"
+#include "runtime/message.hpp"
+
+namespace rondo::detail {
+
+class Engine;
+class Group;
+struct InOperations;
+struct InUnattended;
+
+/// What a thread can wait for: a collective, or a point-to-point message. All under the engine's lock.
+class Waitable : public ListNode<Waitable, InUnattended> {
+ public:
+  virtual ~Waitable() = default;
+  Waitable(const Waitable&) = delete;
+  Waitable& operator=(const Waitable&) = delete;
+
+  virtual bool finished() const noexcept = 0;
+  virtual std::exception_ptr error() const noexcept = 0;
+  virtual Status status() const noexcept { return {}; }
+  /// The deadline has passed: ends it with `timed_out`.
+  virtual void expire(Time now) = 0;
+  /// It is given up by an exception that unwinds the caller.
+  virtual void abandon() = 0;
+
+  std::optional<Time> deadline;
+
+  // Waitables come and go with every asynchronous call; their memory is pooled like coroutine frames.
+  static void* operator new(std::size_t bytes) { return allocate_frame(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { free_frame(memory, bytes); }
+
+ protected:
+  Waitable() = default;
+};
+
+/// One collective on one communicator, from the call to its end. Derive, and give the coroutine that does it.
+class Operation : public Waitable, public ListNode<Operation, InOperations> {
+ public:
+  Operation(Group& group, const Call& call, std::optional<Duration> timeout);
+  ~Operation() override;
+
+  /// Takes the next number on the communicator and runs until the first message that has not come.
+  void start();
+
+  Group& group() const noexcept { return group_; }
+  const Call& call() const noexcept { return call_; }
+  std::uint32_t number() const noexcept { return number_; }
+  std::thread::id thread() const noexcept { return thread_; }
+  Time started() const noexcept { return started_; }
+
+  /// The call as every frame of the operation carries it.
+  void stamp(FrameHeader& header) const noexcept;
+
+  bool finished() const noexcept override { return finished_; }
+  std::exception_ptr error() const noexcept override { return error_; }
+  void expire(Time now) override;
+  void abandon() override;
+
+  /// "all_reduce #4711 (float x 1024, sum, ring): waiting 10 s for rank 3"
+  std::string describe(Time now) const;
+
+  bool stall_told = false;
+  int notices = 0;  ///< that this operation waits for somebody who is absent
+
+ protected:
+  virtual Task body() = 0;
+
+ private:
+  static Task root(Operation& self);
+  void tell_others(const char* what);
+
+  Group& group_;
+  const Call call_;
+  std::optional<Duration> timeout_;
+  std::uint32_t number_ = 0;
+  std::thread::id thread_;
+  Time started_{};
+  Task task_;
+  bool finished_ = false;
+  std::exception_ptr error_;
+};
+
+}  // namespace rondo::detail

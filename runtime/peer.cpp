@@ -1,0 +1,283 @@
+#include "runtime/peer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+namespace {
+
+// A window lets at least this much through before it waits for credit.
+constexpr std::uint64_t kLeastWindow = 4096;
+
+std::uint32_t next_id(std::uint32_t& last) { return ++last == 0 ? ++last : last; }
+
+}  // namespace
+
+/// A frame that belongs to no message; reused once it is sent.
+struct Peer::ControlFrame : Outgoing {
+  explicit ControlFrame(Peer& peer) : owner(peer) {
+    on_sent = [](Outgoing& frame) noexcept {
+      auto& self = static_cast<ControlFrame&>(frame);
+      self.owner.free_control_frames_.push_back(&self);
+    };
+  }
+  Peer& owner;
+};
+
+Peer::Peer(Engine& engine, int world_rank)
+    : engine_(engine),
+      world_rank_(world_rank),
+      window_(std::max<std::uint64_t>(
+          engine.settings().unexpected_bytes / static_cast<std::uint64_t>(engine.settings().size), kLeastWindow)),
+      credit_(window_) {}
+
+Peer::~Peer() = default;
+
+void Peer::attach(std::unique_ptr<Link> link) {
+  link_ = std::move(link);
+  connecting_ = false;
+  engine_.connected(*this);
+  while (!backlog_.empty()) link_->send(backlog_.pop());
+}
+
+void Peer::detach(const std::string& cause) {
+  gone_ = true;
+  connecting_ = false;
+  cause_ = cause;
+}
+
+void Peer::leave(bool after_error) { control(FrameKind::bye, 0, after_error ? 1 : 0, 0); }
+
+void Peer::transmit(Outgoing& frame) {
+  if (link_) return link_->send(frame);
+  if (gone_) return;
+  backlog_.push(frame);
+  if (connecting_) return;
+  connecting_ = true;
+  engine_.connect(*this);
+}
+
+void Peer::control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes) {
+  if (gone_) return;
+  if (free_control_frames_.empty()) {
+    control_frames_.push_back(std::make_unique<ControlFrame>(*this));
+    free_control_frames_.reserve(control_frames_.size());
+    free_control_frames_.push_back(control_frames_.back().get());
+  }
+  ControlFrame& frame = *free_control_frames_.back();
+  free_control_frames_.pop_back();
+  frame.header = FrameHeader{};
+  frame.header.kind = kind;
+  frame.header.id = id;
+  frame.header.number = number;
+  frame.header.bytes = bytes;
+  transmit(frame);
+}
+
+// Sends.
+
+void Peer::send(SendMessage& message) {
+  if (gone_) {
+    message.state_ = SendMessage::State::awaits_cts;  // no link has it
+    if (!engine_.suspected(*this)) message.group().member_left(message.peer_rank(), cause_);
+    return;
+  }
+  const std::uint64_t bytes = message.whole_.size();
+  const std::uint64_t cost = bytes + kFrameCost;
+  const bool may_be_eager = message.operation() || bytes <= engine_.settings().eager_limit;
+  if (may_be_eager && cost <= credit_) {
+    credit_ -= cost;
+    message.header.kind = FrameKind::eager;
+    message.payload = message.whole_;
+    return transmit(message);
+  }
+  message.header.kind = FrameKind::rts;
+  message.header.id = next_id(last_id_);
+  awaiting_cts_.emplace_back(message.header.id, &message);
+  message.expect_from(*this);
+  transmit(message);
+}
+
+void Peer::take_back(SendMessage& message) {
+  std::erase_if(awaiting_cts_, [&](const auto& entry) { return entry.second == &message; });
+  if (message.state_ != SendMessage::State::in_link) return;
+  if (link_) {
+    link_->release(message);
+  } else {
+    backlog_.replace(message, nullptr);
+  }
+}
+
+// Receives.
+
+void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
+  const std::uint32_t id = next_id(last_id_);
+  receive.state_ = ReceiveMessage::State::awaits_data;
+  receive.expect_from(*this);
+  awaiting_data_.emplace_back(id, &receive);
+  control(FrameKind::cts, rts.id, id, 0);
+}
+
+void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }
+
+void Peer::forget(ReceiveMessage& receive) {
+  for (auto& entry : awaiting_data_) {
+    if (entry.second == &receive) entry.second = nullptr;
+  }
+  if (landing_.receive == &receive) {
+    landing_.receive = nullptr;
+    if (link_) link_->discard();
+  }
+}
+
+void Peer::consumed(std::uint64_t payload_bytes) {
+  consumed_ += payload_bytes + kFrameCost;
+  if (consumed_ < window_ / 4) return;
+  control(FrameKind::credit, 0, 0, consumed_);
+  consumed_ = 0;
+}
+
+ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
+  const auto found =
+      std::find_if(awaiting_data_.begin(), awaiting_data_.end(), [&](const auto& entry) { return entry.first == id; });
+  if (found == awaiting_data_.end()) return nullptr;
+  ReceiveMessage* const receive = found->second;
+  awaiting_data_.erase(found);
+  return receive;
+}
+
+// What the link brings.
+
+void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
+  if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
+    return handle(header);
+  }
+  const Landing landing = land(header);
+  if (landing.receive) {
+    landing.receive->take(payload);
+  } else if (landing.unexpected) {
+    landing.unexpected->payload.assign(payload.begin(), payload.end());
+  }
+  finish(header, landing);
+}
+
+std::byte* Peer::accept(const FrameHeader& header) {
+  landing_ = land(header);
+  if (landing_.receive) return landing_.receive->place();
+  if (!landing_.unexpected) return nullptr;
+  landing_.unexpected->payload.resize(static_cast<std::size_t>(header.bytes));
+  return landing_.unexpected->payload.data();
+}
+
+void Peer::arrived(const FrameHeader& header) {
+  const Landing landing = std::exchange(landing_, {});
+  if (landing.receive) landing.receive->landed();
+  finish(header, landing);
+}
+
+// The payload of an eager or a data frame is where it belongs, or thrown away.
+void Peer::finish(const FrameHeader& header, const Landing& landing) {
+  if (header.kind != FrameKind::eager) return;
+  Unexpected* const unexpected = landing.unexpected;
+  if (!unexpected) return consumed(header.bytes);
+  unexpected->complete = true;
+  ReceiveMessage* const claimant = std::exchange(unexpected->claimed_by, nullptr);
+  if (!claimant) return;
+  claimant->take(unexpected->payload);
+  claimant->group().drop_unexpected(*unexpected);
+}
+
+Peer::Landing Peer::land(const FrameHeader& header) {
+  if (header.kind == FrameKind::eager) return land_eager(header);
+  ReceiveMessage* const receive = take_awaiting(header.id);
+  if (receive && header.bytes != receive->status().bytes) {
+    receive->fail(std::make_exception_ptr(
+        Error(Errc::protocol, fmt::format("rank {} announced {} bytes and sent {}", receive->peer_rank(),
+                                          receive->status().bytes, header.bytes))));
+    return {};
+  }
+  return {receive, nullptr};
+}
+
+Peer::Landing Peer::land_eager(const FrameHeader& header) {
+  // More than was promised memory for: not what a rondo peer sends.
+  if (header.bytes + kFrameCost > window_) {
+    closed("it sent a frame longer than its window");
+    return {};
+  }
+  Group* const group = engine_.find_group(header.communicator);
+  if (!group) return {nullptr, engine_.keep_early(header, world_rank_)};
+  const int source = group->member(world_rank_);
+  if (group->poisoned() || source < 0) return {};
+  const bool collective = header.context == FrameHeader::collective;
+  if (collective && !group->check_call(header, source)) return {};
+  ReceiveMessage* const receive = group->match(header, source);
+  if (!receive) return {nullptr, &group->add_unexpected(header, source)};
+  if (receive->refuse(header, source)) return {};
+  receive->source_ = this;
+  return {receive, nullptr};
+}
+
+void Peer::handle(const FrameHeader& header) {
+  switch (header.kind) {
+    case FrameKind::rts: return arrived_rts(header);
+    case FrameKind::cts: {
+      const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
+                                      [&](const auto& entry) { return entry.first == header.id; });
+      if (found == awaiting_cts_.end()) {
+        if (header.number != 0) control(FrameKind::cancel, header.number, 0, 0);
+        return;
+      }
+      SendMessage& message = *found->second;
+      awaiting_cts_.erase(found);
+      if (header.number == 0) return message.not_wanted();
+      message.clear_to_send(header.number);
+      return transmit(message);
+    }
+    case FrameKind::cancel:
+      if (ReceiveMessage* const receive = take_awaiting(header.id)) {
+        receive->fail(std::make_exception_ptr(
+            Error(Errc::peer_failed, fmt::format("{}: the sender gave the message up", receive->describe()))));
+      }
+      return;
+    case FrameKind::credit: credit_ = std::min(credit_ + header.bytes, window_); return;
+    case FrameKind::bye:
+      bye_received_ = true;
+      if (header.number == 0) return engine_.peer_left(*this);
+      return engine_.peer_lost(*this, "it left after an error");
+    case FrameKind::eager:
+    case FrameKind::data: break;
+  }
+  closed("it sent a frame of an unknown kind");
+}
+
+void Peer::arrived_rts(const FrameHeader& header) {
+  Group* const group = engine_.find_group(header.communicator);
+  if (!group) {
+    if (Unexpected* const early = engine_.keep_early(header, world_rank_)) early->complete = true;
+    return;
+  }
+  const int source = group->member(world_rank_);
+  if (group->poisoned() || source < 0) return decline(header);
+  if (header.context == FrameHeader::collective && !group->check_call(header, source)) return decline(header);
+  ReceiveMessage* const receive = group->match(header, source);
+  if (!receive) {
+    group->add_unexpected(header, source).complete = true;
+  } else if (receive->refuse(header, source)) {
+    decline(header);
+  } else {
+    receive->source_ = this;
+    request(*receive, header);
+  }
+}
+
+void Peer::closed(const std::string& cause) {
+  if (gone_ || bye_received_) return;
+  engine_.peer_lost(*this, cause + " without a goodbye");
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/group.hpp"
+#include "runtime/message.hpp"
+#include "transport/link.hpp"
+
+namespace rondo::detail {
+
+class Engine;
+
+/// All that this rank knows of one other: the link, and the protocol on it.
+///
+/// Eager: header and payload at once, as long as the receiver has promised memory for it (the window); what the
+/// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
+/// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Collectives know
+/// both sides' schedule and are eager at any length. So the stream never stops for want of a receive, and memory stays
+/// bounded.
+class Peer final : public Sink {
+ public:
+  Peer(Engine& engine, int world_rank);
+  ~Peer() override;
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  int world_rank() const noexcept { return world_rank_; }
+  bool connected() const noexcept { return link_ != nullptr; }
+  bool gone() const noexcept { return gone_; }
+  Link* link() const noexcept { return link_.get(); }
+  const std::string& cause() const noexcept { return cause_; }
+
+  /// The connection is made: what waited for it goes out.
+  void attach(std::unique_ptr<Link> link);
+  /// No more frames to or from this peer.
+  void detach(const std::string& cause);
+  /// Sends `bye` behind everything else. After an error the others wait for the hub's word on what it was.
+  void leave(bool after_error);
+
+  std::size_t poll() { return link_->poll(*this); }
+  /// A poll may bring something that somebody waits for.
+  bool awaited() const noexcept { return expected_ > 0 || (link_ && link_->wants_write()); }
+  void expect(int change) noexcept { expected_ += change; }
+
+  // For sends.
+  void send(SendMessage& message);
+  void take_back(SendMessage& message);
+
+  // For receives.
+  void request(ReceiveMessage& receive, const FrameHeader& rts);
+  void decline(const FrameHeader& rts);
+  void forget(ReceiveMessage& receive);
+  /// Memory of an eager message of so many bytes is free again.
+  void consumed(std::uint64_t payload_bytes);
+
+  // What the link brings.
+  void deliver(const FrameHeader& header, std::span<const std::byte> payload) override;
+  std::byte* accept(const FrameHeader& header) override;
+  void arrived(const FrameHeader& header) override;
+  void closed(const std::string& cause) override;
+
+  /// What an eager message takes of the window, whatever its length.
+  static constexpr std::uint64_t kFrameCost = sizeof(FrameHeader);
+
+ private:
+  struct ControlFrame;
+  /// Where the payload of the current frame goes: a receive, the memory for unexpected messages, or nowhere.
+  struct Landing {
+    ReceiveMessage* receive = nullptr;
+    Unexpected* unexpected = nullptr;
+  };
+
+  void transmit(Outgoing& frame);
+  void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
+  Landing land(const FrameHeader& header);
+  Landing land_eager(const FrameHeader& header);
+  void finish(const FrameHeader& header, const Landing& landing);
+  void handle(const FrameHeader& header);
+  void arrived_rts(const FrameHeader& header);
+  ReceiveMessage* take_awaiting(std::uint32_t id);
+
+  Engine& engine_;
+  const int world_rank_;
+  std::unique_ptr<Link> link_;
+  bool connecting_ = false;
+  bool bye_received_ = false;
+  bool gone_ = false;
+  std::string cause_;
+  int expected_ = 0;
+
+  FrameQueue backlog_;  // until the link is there
+  std::uint64_t window_;
+  std::uint64_t credit_;
+  std::uint64_t consumed_ = 0;  // not yet told
+  std::uint32_t last_id_ = 0;
+  std::vector<std::pair<std::uint32_t, SendMessage*>> awaiting_cts_;
+  std::vector<std::pair<std::uint32_t, ReceiveMessage*>> awaiting_data_;  // nullptr: taken back, to be thrown away
+  std::vector<std::unique_ptr<ControlFrame>> control_frames_;
+  std::vector<ControlFrame*> free_control_frames_;
+  Landing landing_;
+};
+
+}  // namespace rondo::detail

@@ -1,0 +1,246 @@
+#include "runtime/progress.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include <rondo/error.hpp>
+
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+namespace {
+
+// How long a caller must have been away before the helper thread looks after what it left unfinished.
+constexpr Duration kHelperGrace = std::chrono::milliseconds(1);
+// The helper gives its core away soon: the caller computes.
+constexpr int kHelperPolls = 4;
+// Between two looks at the clock while everything moves.
+constexpr unsigned kMovesPerTick = 4096;
+constexpr Duration kTickEvery = std::chrono::milliseconds(100);
+
+// Counts the forks that this process came out of.
+std::atomic<unsigned> fork_generation{0};
+[[maybe_unused]] const int fork_watch =
+    pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1, std::memory_order_relaxed); });
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Progress::Progress(Engine& engine, Waiter& waiter, const Clock& clock, const IdlePolicy& idle, bool helper)
+    : engine_(engine),
+      waiter_(waiter),
+      clock_(clock),
+      idle_(idle),
+      spin_(idle.spin),
+      helper_allowed_(helper),
+      generation_(fork_generation.load(std::memory_order_relaxed)) {}
+
+Progress::~Progress() {
+  if (forked()) {
+    if (helper_.joinable()) helper_.detach();  // the thread is the parent's
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    helper_wake_.notify_all();
+    waiter_.wake();
+  }
+  if (helper_.joinable()) helper_.join();
+}
+
+bool Progress::forked() const noexcept { return fork_generation.load(std::memory_order_relaxed) != generation_; }
+
+Progress::Entry::Entry(Progress& progress) : progress_(progress) {
+  if (progress.forked()) {
+    throw Error(Errc::forked, "this process was forked after rondo::init: call rondo in the parent, or exec first");
+  }
+  progress.contenders_.fetch_add(1, std::memory_order_relaxed);
+  lock_ = std::unique_lock(progress.mutex_);
+  progress.contenders_.fetch_sub(1, std::memory_order_relaxed);
+  ++progress.entries_;
+}
+
+Progress::Entry::~Entry() {
+  // A driver that sleeps knows nothing of what this call may have begun.
+  if (progress_.asleep_) progress_.waiter_.wake();
+}
+
+bool Progress::until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline) {
+  auto& lock = entry.lock_;
+  while (!done()) {
+    if (deadline && clock_.now() >= *deadline) return false;
+    if (driver_ == Driver::none) {
+      drive(lock, done, deadline);
+      continue;
+    }
+    if (asleep_) waiter_.wake();
+    ++parked_;
+    if (deadline) {
+      baton_.wait_until(lock, *deadline);
+    } else {
+      baton_.wait(lock);
+    }
+    --parked_;
+  }
+  return true;
+}
+
+void Progress::finish(Entry& entry, Waitable& waitable) {
+  const auto finished = [&waitable] { return waitable.finished(); };
+  if (until(entry, finished, waitable.deadline)) return;
+  waitable.expire(clock_.now());
+  until(entry, finished, std::nullopt);
+}
+
+void Progress::poke(Entry&) {
+  if (driver_ == Driver::none) engine_.poll(false);
+}
+
+// Polls until `done`, or until the deadline has passed. The lock is released while it sleeps or others want it.
+void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+                     std::optional<Time> deadline) {
+  driver_ = Driver::caller;
+  Idle idle(idle_, clock_, spin_);
+  Time next_tick = Time::max();
+  for (unsigned moves = 1; !done(); ++moves) {
+    if (engine_.poll(false) == 0) {
+      if (!idle_step(lock, idle, deadline)) break;
+      continue;
+    }
+    idle.moved();
+    if (parked_ > 0) baton_.notify_all();
+    if (moves % kMovesPerTick == 0) {
+      const Time now = clock_.now();
+      if (now >= next_tick) engine_.tick(now);
+      if (next_tick == Time::max() || now >= next_tick) next_tick = now + kTickEvery;
+      if (deadline && now >= *deadline) break;
+    }
+    give_way(lock);
+  }
+  pass_baton();
+}
+
+// Nothing moved. False: the deadline has passed.
+bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::optional<Time> deadline) {
+  switch (idle.next()) {
+    case Idle::Step::spin:
+      pause_briefly();
+      give_way(lock);
+      return true;
+    case Idle::Step::yield:
+      if (contenders_.load(std::memory_order_relaxed) > 0) {
+        give_way(lock);
+      } else {
+        ::sched_yield();
+      }
+      return true;
+    case Idle::Step::sleep: break;
+  }
+  const Time now = clock_.now();
+  engine_.tick(now);
+  if (deadline && now >= *deadline) return false;
+  sleep(lock, deadline ? *deadline - now : Duration::max());
+  if (engine_.poll(true) > 0) idle.moved();
+  if (parked_ > 0) baton_.notify_all();
+  return true;
+}
+
+void Progress::sleep(std::unique_lock<std::mutex>& lock, Duration at_most) {
+  const Duration limit = std::min(engine_.prepare_to_sleep(), at_most);
+  asleep_ = true;
+  lock.unlock();
+  waiter_.wait(limit);
+  lock.lock();
+  asleep_ = false;
+}
+
+void Progress::give_way(std::unique_lock<std::mutex>& lock) {
+  if (contenders_.load(std::memory_order_relaxed) == 0) return;
+  lock.unlock();
+  while (contenders_.load(std::memory_order_relaxed) > 0) ::sched_yield();
+  lock.lock();
+}
+
+void Progress::pass_baton() {
+  driver_ = Driver::none;
+  if (!unattended_.empty()) wake_helper();
+  if (parked_ > 0) baton_.notify_all();
+}
+
+// The helper thread.
+
+void Progress::leave_unattended(Waitable& waitable) {
+  unattended_.push(waitable);
+  if (!helper_allowed_) return;
+  if (!helper_.joinable()) {
+    helper_ = std::thread([this] { help(); });
+  } else {
+    wake_helper();
+  }
+}
+
+void Progress::wake_helper() {
+  if (!helper_parked_) return;
+  helper_parked_ = false;
+  helper_wake_.notify_all();
+}
+
+void Progress::park_helper(std::unique_lock<std::mutex>& lock) {
+  helper_parked_ = true;
+  helper_wake_.wait(lock, [this] { return stop_ || !helper_parked_; });
+  helper_parked_ = false;
+}
+
+bool Progress::unfinished() noexcept {
+  for (Waitable* waitable = unattended_.head(); waitable; waitable = unattended_.next(*waitable)) {
+    if (!waitable->finished()) return true;
+  }
+  return false;
+}
+
+void Progress::help() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (!unfinished()) {
+      park_helper(lock);
+      continue;
+    }
+    const std::uint64_t entries = entries_;
+    helper_wake_.wait_for(lock, kHelperGrace);
+    if (stop_ || entries != entries_) continue;
+    if (driver_ == Driver::none) {
+      help_until_called(lock, entries);
+    } else {
+      park_helper(lock);  // one call has waited all this time, and drives
+    }
+  }
+}
+
+// Drives until the caller is back in the library, or nothing is left to do.
+void Progress::help_until_called(std::unique_lock<std::mutex>& lock, std::uint64_t entries) {
+  driver_ = Driver::helper;
+  for (int idle = 0; !stop_ && entries == entries_ && unfinished();) {
+    if (engine_.poll(false) > 0) {
+      idle = 0;
+      give_way(lock);
+    } else if (++idle <= kHelperPolls) {
+      give_way(lock);
+      ::sched_yield();
+    } else {
+      engine_.tick(clock_.now());
+      sleep(lock, Duration::max());
+      engine_.poll(true);
+    }
+  }
+  pass_baton();
+}
+
+}  // namespace rondo::detail

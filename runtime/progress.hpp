@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "runtime/clock.hpp"
+#include "runtime/idle.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/waiter.hpp"
+
+namespace rondo::detail {
+
+class Engine;
+
+/// Who drives an engine. The thread that waits has the baton and polls everything; other threads that wait park until
+/// it is done or until theirs is. A helper thread exists once an asynchronous operation has been left unfinished. It
+/// looks up only after the caller has been away from the library for a while, and takes the baton only when nobody has
+/// it: so communication goes on while the caller computes, and there is no thread hop on the latency path.
+class Progress {
+ public:
+  Progress(Engine& engine, Waiter& waiter, const Clock& clock, const IdlePolicy& idle, bool helper);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// The engine's lock, as every public call holds it. Throws Error{forked} in a child of the process.
+  class Entry {
+   public:
+    explicit Entry(Progress& progress);
+    ~Entry();
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    friend class Progress;
+    Progress& progress_;
+    std::unique_lock<std::mutex> lock_;
+  };
+
+  /// Drives, or parks while another thread drives, until `done` or the deadline. Returns whether `done`.
+  bool until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline);
+  /// Drives until the operation has finished, or ended by its deadline. Does not throw the operation's failure.
+  void finish(Entry& entry, Waitable& waitable);
+  /// One look at everything, for `test`.
+  void poke(Entry& entry);
+
+  /// An asynchronous operation was left unfinished, and nobody waits for it yet.
+  void leave_unattended(Waitable& waitable);
+  void attend(Waitable& waitable) noexcept { unattended_.remove(waitable); }
+
+  /// True in a child of the process that made this object.
+  bool forked() const noexcept;
+
+ private:
+  enum class Driver : std::uint8_t { none, caller, helper };
+
+  void drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, std::optional<Time> deadline);
+  bool idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::optional<Time> deadline);
+  void sleep(std::unique_lock<std::mutex>& lock, Duration at_most);
+  void give_way(std::unique_lock<std::mutex>& lock);
+  void pass_baton();
+  void wake_helper();
+  void park_helper(std::unique_lock<std::mutex>& lock);
+  void help();
+  void help_until_called(std::unique_lock<std::mutex>& lock, std::uint64_t entries);
+  bool unfinished() noexcept;
+
+  Engine& engine_;
+  Waiter& waiter_;
+  const Clock& clock_;
+  const IdlePolicy idle_;
+  Duration spin_;  // what a wait spins at present
+  const bool helper_allowed_;
+  const unsigned generation_;
+
+  std::mutex mutex_;
+  std::atomic<int> contenders_{0};
+  std::uint64_t entries_ = 0;
+  Driver driver_ = Driver::none;
+  bool asleep_ = false;  // the driver is in `Waiter::wait`, without the lock
+  int parked_ = 0;
+  std::condition_variable baton_;
+
+  List<Waitable, InUnattended> unattended_;
+  std::thread helper_;
+  std::condition_variable helper_wake_;
+  bool helper_parked_ = false;
+  bool stop_ = false;
+};
+
+}  // namespace rondo::detail

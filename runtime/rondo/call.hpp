@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <rondo/element_type.hpp>
+#include <rondo/export.hpp>
+
+namespace rondo {
+
+enum class Collective : std::uint8_t {
+  none,  ///< a point-to-point message
+  all_reduce,
+  reduce,
+  broadcast,
+  scatter,
+  gather,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  barrier,
+  subgroup,  ///< making a communicator: subgroup, split, dup
+};
+
+enum class Algorithm : std::uint8_t {
+  automatic,  ///< the tuning table decides
+  ring,
+  tree,
+  recursive_doubling,
+  chain,
+  linear,
+  bruck,
+  pairwise,
+  dissemination,
+};
+
+enum class ReduceKind : std::uint8_t { none, sum, prod, min, max, avg, band, bor, bxor, land, lor, custom };
+
+RONDO_EXPORT std::string_view to_string(Collective collective) noexcept;
+RONDO_EXPORT std::string_view to_string(Algorithm algorithm) noexcept;
+RONDO_EXPORT std::string_view to_string(ReduceKind kind) noexcept;
+RONDO_EXPORT std::optional<Collective> parse_collective(std::string_view text) noexcept;
+RONDO_EXPORT std::optional<Algorithm> parse_algorithm(std::string_view text) noexcept;
+
+/// What one collective call says of itself. It travels in every frame of the collective, so that calls which differ
+/// are found out at the first frame and both can be named. Trivially copyable, 32 bytes, no padding.
+struct Call {
+  Collective collective = Collective::none;
+  Algorithm algorithm = Algorithm::automatic;
+  ElementType type = ElementType::bytes;
+  ReduceKind reduce = ReduceKind::none;
+  std::int32_t root = -1;         ///< -1: the collective has none
+  std::uint64_t count = 0;        ///< elements; of the v-forms the total
+  std::uint32_t chunk_bytes = 0;  ///< of the pipeline
+  std::uint32_t element_bytes = 0;
+  std::uint64_t extra = 0;  ///< hash of what has no field: counts per rank, a custom op's type, a subgroup's ranks
+
+  friend bool operator==(const Call&, const Call&) = default;
+};
+static_assert(sizeof(Call) == 32);
+
+/// "all_reduce(float x 1024, sum, ring, chunk 65536)": for errors, notices and logs.
+RONDO_EXPORT std::string to_string(const Call& call);
+
+}  // namespace rondo

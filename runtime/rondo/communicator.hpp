@@ -1,0 +1,115 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include <rondo/element_type.hpp>
+#include <rondo/export.hpp>
+#include <rondo/status.hpp>
+#include <rondo/work.hpp>
+
+namespace rondo {
+
+namespace detail {
+class Engine;
+class Group;
+}  // namespace detail
+
+/// Some ranks of a job that talk among themselves, as seen by one of them. Ranks count from 0 within each communicator.
+/// Messages and collectives of different communicators never meet. No connection of its own: making one is cheap.
+///
+/// Any thread may use any communicator; two threads in collectives on one communicator at once is an error
+/// (Errc::concurrent_use). Point-to-point calls of many threads on one communicator are fine.
+///
+/// The last communicator to go ends this rank's part in the job: it says goodbye to the others. It does not wait for
+/// them.
+class RONDO_EXPORT Communicator {
+ public:
+  /// An inert handle, as those get which are no members of a new communicator.
+  Communicator() noexcept;
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  /// This process is a member: every other call needs that and throws Errc::not_initialized otherwise.
+  bool member() const noexcept { return group_ != nullptr; }
+  explicit operator bool() const noexcept { return member(); }
+
+  int rank() const;
+  int size() const;
+
+  // New communicators. Each is a collective call: every member of this one makes it, in the same order.
+
+  /// The given ranks, in the given order. All members call it with the same list; those outside get an inert handle.
+  Communicator subgroup(std::span<const int> ranks);
+  Communicator subgroup(std::initializer_list<int> ranks) { return subgroup(std::span(ranks.begin(), ranks.size())); }
+  /// Members with the same color, ordered by key and then by rank. A negative color gets an inert handle.
+  Communicator split(int color, int key = 0);
+  /// The same members, apart from this communicator.
+  Communicator dup();
+
+  // Point to point. Messages with the same source and tag arrive in the order in which they were sent.
+
+  /// Returns when `data` may be changed: a short message may be on its way, a long one has been received.
+  /// Throws Errc::timed_out at the deadline (RONDO_TIMEOUT): two ranks that both `send` first wait for each other.
+  template <typename T, std::size_t N>
+  void send(std::span<T, N> data, int to, Tag tag = Tag{0}) {
+    send_bytes(std::as_bytes(data), type_of<T>(), to, tag);
+  }
+  template <typename T, std::size_t N>
+  [[nodiscard]] Work isend(std::span<T, N> data, int to, Tag tag = Tag{0}) {
+    return isend_bytes(std::as_bytes(data), type_of<T>(), to, tag);
+  }
+
+  /// Receives into `data`, which may be longer than the message. `from` may be `any_source`, `tag` may be `any_tag`.
+  /// Throws Errc::truncated (the message is longer), Errc::type_mismatch, Errc::peer_failed, Errc::timed_out.
+  template <typename T, std::size_t N>
+  Status recv(std::span<T, N> data, int from, Tag tag = Tag{0}) {
+    return recv_bytes(std::as_writable_bytes(data), type_of<T>(), from, tag);
+  }
+  template <typename T, std::size_t N>
+  [[nodiscard]] Work irecv(std::span<T, N> data, int from, Tag tag = Tag{0}) {
+    return irecv_bytes(std::as_writable_bytes(data), type_of<T>(), from, tag);
+  }
+
+  /// Sends and receives at once, so that neighbours can exchange without a deadlock.
+  template <typename T, std::size_t N, typename U, std::size_t M>
+  Status sendrecv(std::span<T, N> out, int to, std::span<U, M> in, int from, Tag tag = Tag{0}) {
+    return sendrecv_bytes(std::as_bytes(out), type_of<T>(), to, std::as_writable_bytes(in), type_of<U>(), from, tag);
+  }
+
+  /// Waits for a message without receiving it: what `recv` with the returned source and tag would get.
+  Status probe(int from = any_source, Tag tag = any_tag);
+  /// The same without waiting.
+  std::optional<Status> iprobe(int from = any_source, Tag tag = any_tag);
+
+ private:
+  friend struct CommunicatorAccess;
+
+  Communicator(std::shared_ptr<detail::Engine> engine, detail::Group& group);
+
+  template <typename T>
+  static constexpr ElementType type_of() {
+    using Value = std::remove_cv_t<T>;
+    static_assert(Element<Value>, "rondo sends trivially copyable types that hold no pointers");
+    return element_type_of<Value>;
+  }
+
+  void send_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
+  Work isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
+  Status recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);
+  Work irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);
+  Status sendrecv_bytes(std::span<const std::byte> out, ElementType out_type, int to, std::span<std::byte> in,
+                        ElementType in_type, int from, Tag tag);
+  void close() noexcept;
+
+  std::shared_ptr<detail::Engine> engine_;
+  detail::Group* group_ = nullptr;
+};
+
+}  // namespace rondo

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include <rondo/export.hpp>
+#include <rondo/status.hpp>
+
+namespace rondo {
+
+namespace detail {
+class Engine;
+class Waitable;
+}  // namespace detail
+
+/// The handle of an asynchronous operation. Its buffers belong to the operation until `wait` has returned (or thrown).
+///
+/// Progress: whoever waits drives all communication of this process; once an operation was left unfinished for about a
+/// millisecond, a helper thread drives while the caller computes.
+///
+/// Destroying a Work whose operation is unfinished waits for it (a failure is logged, not thrown). While an exception
+/// unwinds the caller, the operation is given up instead: a message is taken back, and a collective fails on all ranks.
+class RONDO_EXPORT Work {
+ public:
+  Work() noexcept;
+  Work(Work&&) noexcept;
+  Work& operator=(Work&&) noexcept;
+  ~Work();
+
+  /// Blocks until the operation is complete. Throws Error when it failed or its deadline passed. Once it has returned
+  /// or thrown, the Work is no longer valid, and waiting again does nothing.
+  void wait();
+  /// The same for at most `duration`; false: not complete yet, and nothing has been given up.
+  bool wait_for(std::chrono::nanoseconds duration);
+  /// True when the operation is complete, in which case `wait` will not block. Looks for news once, never blocks.
+  bool test();
+
+  /// Of a receive that `wait`, `wait_for` or `test` has seen complete.
+  const Status& status() const noexcept { return status_; }
+  /// There is an operation that has not been waited for.
+  bool valid() const noexcept { return waitable_ != nullptr; }
+
+ private:
+  friend class Communicator;
+  friend struct WorkAccess;
+
+  Work(std::shared_ptr<detail::Engine> engine, std::unique_ptr<detail::Waitable> waitable);
+  friend RONDO_EXPORT std::size_t wait_any(std::span<Work> works);
+
+  static std::size_t wait_for_any(std::span<Work> works);
+  void finish();
+  void give_up() noexcept;
+
+  std::shared_ptr<detail::Engine> engine_;
+  std::unique_ptr<detail::Waitable> waitable_;
+  Status status_;
+};
+
+/// Waits for all. Throws the first failure, in the order given, after all have ended.
+RONDO_EXPORT void wait_all(std::span<Work> works);
+
+/// Waits until one is complete, waits for it, and returns its index; `works.size()` when none is valid.
+RONDO_EXPORT std::size_t wait_any(std::span<Work> works);
+
+}  // namespace rondo

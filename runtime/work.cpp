@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <rondo/error.hpp>
+#include <rondo/work.hpp>
+
+#include "runtime/engine.hpp"
+
+namespace rondo {
+
+using detail::Progress;
+
+Work::Work() noexcept = default;
+Work::Work(Work&&) noexcept = default;
+
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    give_up();
+    engine_ = std::move(other.engine_);
+    waitable_ = std::move(other.waitable_);
+    status_ = other.status_;
+  }
+  return *this;
+}
+
+Work::~Work() { give_up(); }
+
+Work::Work(std::shared_ptr<detail::Engine> engine, std::unique_ptr<detail::Waitable> waitable)
+    : engine_(std::move(engine)), waitable_(std::move(waitable)) {
+  if (!waitable_->finished()) engine_->progress().leave_unattended(*waitable_);
+}
+
+// The operation is over: its outcome becomes the Work's.
+void Work::finish() {
+  const auto over = std::move(waitable_);
+  engine_->progress().attend(*over);
+  status_ = over->status();
+  if (over->error()) std::rethrow_exception(over->error());
+}
+
+void Work::wait() {
+  if (!waitable_) return;
+  Progress::Entry entry(engine_->progress());
+  engine_->progress().attend(*waitable_);
+  engine_->progress().finish(entry, *waitable_);
+  finish();
+}
+
+bool Work::wait_for(std::chrono::nanoseconds duration) {
+  if (!waitable_) return true;
+  Progress::Entry entry(engine_->progress());
+  const auto until = engine_->clock().now() + duration;
+  if (waitable_->deadline && *waitable_->deadline <= until) {
+    engine_->progress().finish(entry, *waitable_);
+  } else if (!engine_->progress().until(
+                 entry, [this] { return waitable_->finished(); }, until)) {
+    return false;
+  }
+  finish();
+  return true;
+}
+
+bool Work::test() {
+  if (!waitable_) return true;
+  Progress::Entry entry(engine_->progress());
+  if (!waitable_->finished()) engine_->progress().poke(entry);
+  if (!waitable_->finished()) {
+    engine_->tick_if_due();
+    const auto now = engine_->clock().now();
+    if (waitable_->deadline && now >= *waitable_->deadline) waitable_->expire(now);
+  }
+  if (waitable_->finished()) status_ = waitable_->status();
+  return waitable_->finished();
+}
+
+void Work::give_up() noexcept {
+  if (!waitable_ || engine_->progress().forked()) {
+    (void)waitable_.release();  // in a forked child it is the parent's
+    return;
+  }
+  try {
+    {
+      Progress::Entry entry(engine_->progress());
+      if (!waitable_->finished() && std::uncaught_exceptions() > 0) waitable_->abandon();
+    }
+    wait();
+  } catch (const std::exception& error) {
+    engine_->log().warn("an operation that nobody waited for failed: {}", error.what());
+  }
+}
+
+void wait_all(std::span<Work> works) {
+  std::exception_ptr first;
+  for (Work& work : works) {
+    try {
+      work.wait();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+std::size_t wait_any(std::span<Work> works) { return Work::wait_for_any(works); }
+
+std::size_t Work::wait_for_any(std::span<Work> works) {
+  const auto pending = std::find_if(works.begin(), works.end(), [](const Work& work) { return work.valid(); });
+  if (pending == works.end()) return works.size();
+  detail::Engine& engine = *pending->engine_;
+  std::size_t found = works.size();
+  const auto look = [&] {
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (works[i].valid() && works[i].waitable_->finished()) found = i;
+    }
+    return found < works.size();
+  };
+  std::optional<detail::Time> deadline;
+  for (const Work& work : works) {
+    if (!work.valid() || !work.waitable_->deadline) continue;
+    deadline = deadline ? std::min(*deadline, *work.waitable_->deadline) : work.waitable_->deadline;
+  }
+  {
+    Progress::Entry entry(engine.progress());
+    if (!engine.progress().until(entry, look, deadline)) {
+      for (std::size_t i = 0; i < works.size(); ++i) {
+        if (works[i].valid() && works[i].waitable_->deadline == deadline) found = i;
+      }
+    }
+  }
+  works[found].wait();
+  return found;
+}
+
+}  // namespace rondo

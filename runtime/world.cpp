@@ -1,0 +1,88 @@
+#include "runtime/world.hpp"
+
+#include <exception>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <rondo/init.hpp>
+
+#include "runtime/access.hpp"
+#include "runtime/cores.hpp"
+
+namespace rondo {
+namespace detail {
+
+Engine::Settings engine_settings(int rank, int size, int ranks_here, const Config& config) {
+  Engine::Settings settings;
+  settings.rank = rank;
+  settings.size = size;
+  settings.eager_limit = config.eager_limit;
+  settings.unexpected_bytes = config.unexpected_bytes;
+  settings.timeout = config.timeout;
+  settings.idle = IdlePolicy::for_ranks(ranks_here, usable_cores());
+  settings.algorithm = config.algorithm;
+  settings.algorithm_named = config.algorithm_named;
+  settings.chunk_bytes = config.chunk_bytes;
+  return settings;
+}
+
+World::World(const Identity& identity, const Config& config)
+    : log_(config.log_level, identity.rank),
+      control_(identity, config, log_),
+      mesh_(identity, config, log_, control_.local_address()),
+      engine_(engine_settings(identity.rank, identity.size, identity.local_size, config), clock_, waiter_, log_),
+      exceptions_(std::uncaught_exceptions()) {
+  if (identity.local_rank == 0) {
+    for (const std::string& warning : config.warnings) log_.warn("{}", warning);
+  }
+  control_.join(mesh_.packed_address());
+  mesh_.open(control_, engine_);
+  engine_.use(control_);
+  engine_.use(mesh_);
+  std::vector<int> everybody(static_cast<std::size_t>(identity.size));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  engine_.make_group(kWorldId, std::move(everybody));
+}
+
+World::~World() {
+  const bool unwinding = std::uncaught_exceptions() > exceptions_;
+  if (unwinding) {
+    Notice notice;
+    notice.kind = Notice::Kind::abort;
+    notice.text = fmt::format("rank {} left by an exception", engine_.settings().rank);
+    control_.tell(notice);
+  }
+  {
+    Progress::Entry entry(engine_.progress());
+    engine_.leave(unwinding);
+  }
+  control_.goodbye();
+}
+
+std::shared_ptr<World> World::join(const Identity& identity, const Config& config) {
+  return {new World(identity, config), [](World* world) {
+            if (!world->engine_.progress().forked()) {
+              delete world;
+              return;
+            }
+            // What it holds is the parent's: its sockets, its epoll set, its threads. Kept, so that it is no leak.
+            static auto* const inherited = new std::vector<World*>;
+            inherited->push_back(world);
+          }};
+}
+
+Group& World::group() { return *engine_.find_group(kWorldId); }
+
+}  // namespace detail
+
+Communicator init(const InitOptions& options) {
+  const Config config = detail::configure(options, process_environment());
+  const auto world = detail::World::join(detail::identify(options, config), config);
+  return CommunicatorAccess::make(std::shared_ptr<detail::Engine>(world, &world->engine()), world->group());
+}
+
+std::string version() { return RONDO_VERSION; }
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+
+#include <rondo/config.hpp>
+
+#include "runtime/control.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/epoll_waiter.hpp"
+#include "runtime/identity.hpp"
+#include "runtime/mesh.hpp"
+
+namespace rondo::detail {
+
+/// The id of the communicator of all ranks. Those made from it have ids that all their members compute alike.
+inline constexpr std::uint64_t kWorldId = 1;
+
+/// All that one rank of a real job owns, from the bootstrap to the goodbye.
+class World {
+ public:
+  World(const Identity& identity, const Config& config);
+  /// The same, and never destroyed in a child that the process forked: it would undo what the parent still uses.
+  static std::shared_ptr<World> join(const Identity& identity, const Config& config);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Engine& engine() noexcept { return engine_; }
+  Group& group();
+
+ private:
+  const Log log_;
+  const SteadyClock clock_;
+  EpollWaiter waiter_;
+  Control control_;
+  Mesh mesh_;
+  Engine engine_;
+  const int exceptions_;  // in flight when it was made
+};
+
+/// The settings of an engine that `config` asks for, for one of `ranks_here` ranks on this host.
+Engine::Settings engine_settings(int rank, int size, int ranks_here, const Config& config);
+
+}  // namespace rondo::detail

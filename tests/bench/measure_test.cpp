@@ -1,0 +1,144 @@
+#include "bench/measure.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "tests/support/catch.hpp"
+
+using namespace rondo::bench;
+
+namespace {
+
+/// This rank and one that is always ten times slower and sees one wrong element more.
+class TwoRanks final : public Fabric {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void barrier() override { log += 'b'; }
+  void fold(std::span<double> values, Fold how) override {
+    for (double& value : values) value = how == Fold::max ? 10 * value : value + others_wrong;
+  }
+
+  std::string log;
+  double others_wrong = 0;
+};
+
+class Logged final : public Exercise {
+ public:
+  explicit Logged(std::string& log) : log_(log) {}
+  void prepare(Contents contents) override { log_ += contents == Contents::pattern ? 'p' : 'z'; }
+  void run() override { log_ += 'r'; }
+  std::size_t wrong() const override {
+    log_ += 'w';
+    return wrong_elements;
+  }
+  double scale() const override { return 0.5; }
+
+  std::size_t wrong_elements = 0;
+
+ private:
+  std::string& log_;
+};
+
+Plan plan_of(int warmup, int iterations, bool check, bool barriers) {
+  Plan plan;
+  plan.warmup = warmup;
+  plan.iterations = iterations;
+  plan.check = check;
+  plan.barrier_before_each = barriers;
+  return plan;
+}
+
+}  // namespace
+
+TEST_CASE("operations that synchronise run back to back", "[bench]") {
+  TwoRanks fabric;
+  Logged exercise(fabric.log);
+  const Measurement measurement = measure(fabric, exercise, plan_of(2, 5, false, false));
+  CHECK(fabric.log ==
+        "pzb"
+        "rr"
+        "rrrrr");
+  CHECK(measurement.seconds.size() == 5);
+}
+
+TEST_CASE("the others begin each iteration behind a barrier", "[bench]") {
+  TwoRanks fabric;
+  Logged exercise(fabric.log);
+  measure(fabric, exercise, plan_of(1, 3, false, true));
+  CHECK(fabric.log ==
+        "pzb"
+        "br"
+        "brbrbr");
+}
+
+TEST_CASE("checks are in iterations that count: the first, the last and some between", "[bench]") {
+  TwoRanks fabric;
+  Logged exercise(fabric.log);
+  measure(fabric, exercise, plan_of(0, 2, true, false));
+  CHECK(fabric.log ==
+        "pzb"
+        "pbrbw"
+        "pbrbw");
+
+  fabric.log.clear();
+  const Measurement many = measure(fabric, exercise, plan_of(0, 40, true, false));
+  CHECK(many.seconds.size() == 40);
+  CHECK(std::count(fabric.log.begin(), fabric.log.end(), 'w') == 11);
+  CHECK(std::count(fabric.log.begin(), fabric.log.end(), 'r') == 40);
+  CHECK(fabric.log.substr(0, 14) ==
+        "pzb"
+        "pbrbw"
+        "zbrrr"
+        "p");
+}
+
+TEST_CASE("wrong elements of all ranks and checks add up", "[bench]") {
+  TwoRanks fabric;
+  fabric.others_wrong = 1;
+  Logged exercise(fabric.log);
+  exercise.wrong_elements = 2;
+  CHECK(measure(fabric, exercise, plan_of(0, 3, true, false)).wrong == 7);
+  CHECK(measure(fabric, exercise, plan_of(0, 3, false, false)).wrong == 1);
+}
+
+TEST_CASE("what a rank saw itself counts even if the sum over the ranks is lost", "[bench]") {
+  TwoRanks fabric;
+  fabric.others_wrong = -100;
+  Logged exercise(fabric.log);
+  exercise.wrong_elements = 2;
+  CHECK(measure(fabric, exercise, plan_of(0, 1, true, false)).wrong == 2);
+}
+
+TEST_CASE("an iteration's time is the slowest rank's", "[bench]") {
+  class Sleeping final : public Exercise {
+   public:
+    void prepare(Contents) override {}
+    void run() override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+    std::size_t wrong() const override { return 0; }
+    double scale() const override { return 0.5; }
+  };
+  TwoRanks fabric;
+  Sleeping exercise;
+  for (const double seconds : measure(fabric, exercise, plan_of(0, 3, false, false)).seconds)
+    CHECK(seconds >= 10 * 0.5 * 0.001);
+}
+
+TEST_CASE("a time budget becomes a number of iterations that all ranks share", "[bench]") {
+  class Sleeping final : public Exercise {
+   public:
+    void prepare(Contents) override {}
+    void run() override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+    std::size_t wrong() const override { return 0; }
+  };
+  TwoRanks fabric;
+  Sleeping exercise;
+  Plan plan;
+  plan.seconds = 0.5;
+  // The other rank says that an iteration takes ten times as long.
+  const auto iterations = measure(fabric, exercise, plan).seconds.size();
+  CHECK(iterations >= 5);
+  CHECK(iterations <= 50);
+}

@@ -1,0 +1,162 @@
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/program.hpp"
+#include "tests/support/catch.hpp"
+
+// RONDO_BENCH is the path of the benchmark; rondo-run is found from there.
+
+using namespace rondo::bench;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Standard output and error together.
+Outcome bench(const std::string& arguments) {
+  return run_program({"sh", "-c", std::string(RONDO_BENCH) + " " + arguments + " 2>&1"});
+}
+
+std::vector<std::string> results_in(const std::string& output) {
+  std::vector<std::string> rows;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line[0] != '#') rows.push_back(line);
+  }
+  return rows;
+}
+
+std::string temporary_file(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / ("rondo-bench-" + std::to_string(getpid()) + "-" + name)).string();
+}
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("rondo-bench starts its own ranks and reports", "[bench][process]") {
+  const std::string json = temporary_file("report.json");
+  const std::string csv = temporary_file("report.csv");
+  const Outcome outcome =
+      bench("all_reduce -n 2 --sizes 8,1K --transport tcp --algorithm ring -i 20 --json " + json + " --csv " + csv);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK(results_in(outcome.output).size() == 2);
+  CHECK_THAT(outcome.output, ContainsSubstring("# Out of bounds values : 0 OK"));
+
+  const auto report = nlohmann::json::parse(text_of(json));
+  CHECK(report["ranks"] == 2);
+  REQUIRE(report["results"].size() == 2);
+  CHECK(report["results"][0]["bytes"] == 8);
+  CHECK(report["results"][1]["count"] == 256);
+  CHECK(report["results"][1]["algorithm"] == "ring");
+  CHECK(report["results"][1]["transport"] == "tcp");
+  CHECK(report["results"][1]["iterations"] == 20);
+  CHECK(report["results"][1]["wrong"] == 0);
+  CHECK(report["results"][1]["time_us"]["p50"].get<double>() > 0);
+  CHECK_THAT(text_of(csv), ContainsSubstring("all_reduce,"));
+}
+
+TEST_CASE("a report names the algorithm and the transport that were chosen", "[bench][process]") {
+  const std::string csv = temporary_file("chosen.csv");
+  const Outcome outcome = bench("barrier -n 2 -i 3 --csv " + csv);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK_THAT(text_of(csv), ContainsSubstring("\nbarrier,dissemination,unix,none,none,-1,0,0,3,"));
+}
+
+TEST_CASE("every operation gives right results on three ranks", "[bench][process]") {
+  const std::string operation =
+      GENERATE(as<std::string>(), "latency", "bandwidth", "all_reduce", "reduce --root 2", "broadcast --root 1",
+               "scatter --root 2", "gather --root 1", "all_gather", "reduce_scatter", "all_to_all", "barrier");
+  const Outcome outcome = bench(operation + " -n 3 --sizes 0,4,1000,100K -i 12 -w 2");
+  INFO(operation << "\n" << outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, ContainsSubstring("# Out of bounds values : 0 OK"));
+}
+
+TEST_CASE("every collective gives right results in place", "[bench][process]") {
+  const std::string operation = GENERATE(as<std::string>(), "all_reduce", "reduce --root 1", "broadcast",
+                                         "scatter --root 1", "gather", "all_gather", "reduce_scatter", "all_to_all");
+  const Outcome outcome = bench(operation + " --in-place -n 3 --sizes 4,100K -i 12 -w 2");
+  INFO(operation << "\n" << outcome.output);
+  CHECK(outcome.status == 0);
+}
+
+TEST_CASE("element types and operators give right results", "[bench][process]") {
+  const std::string options = GENERATE(as<std::string>(), "-t int8 -o prod", "-t uint64 -o avg", "-t half",
+                                       "-t half -o avg", "-t bfloat16 -o max", "-t double -o prod", "-t complex64",
+                                       "-t complex128 -o prod", "-t uint16 -o bxor", "-t int32 -o land");
+  const Outcome outcome = bench("all_reduce -n 2 --sizes 1000 -i 3 -w 0 " + options);
+  INFO(options << "\n" << outcome.output);
+  CHECK(outcome.status == 0);
+}
+
+TEST_CASE("bare sockets are measured without rondo", "[bench][process]") {
+  const std::string operation = GENERATE(as<std::string>(), "latency", "bandwidth");
+  const Outcome outcome = bench("raw " + operation + " --sizes 8,64K -i 5 -w 1");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK(results_in(outcome.output).size() == 2);
+}
+
+TEST_CASE("bad usage ends with status 2 and one line", "[bench][process]") {
+  for (const auto* arguments :
+       {"allreduce", "latency --sizes 12Q", "latency -n 0", "latency -b 1M -e 8", "raw all_reduce", "tuning now",
+        "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
+    const Outcome outcome = bench(arguments);
+    INFO(arguments << "\n" << outcome.output);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.output.substr(0, 13) == "rondo-bench: ");
+  }
+}
+
+TEST_CASE("ranks of a job say together what they were asked wrongly", "[bench][process]") {
+  const auto launcher = find_companion("rondo-run", {std::filesystem::path(RONDO_BENCH).parent_path() / "../tools"});
+  REQUIRE(launcher);
+  const Outcome outcome = run_program({"sh", "-c", *launcher + " -n 2 " RONDO_BENCH " broadcast --root 2 2>&1"});
+  INFO(outcome.output);
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.output, ContainsSubstring("--root 2 is not one of the 2 ranks"));
+}
+
+TEST_CASE("the tuning table is printed", "[bench][process]") {
+  const Outcome outcome = bench("tuning");
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, ContainsSubstring("all_reduce") && ContainsSubstring("ring"));
+}
+
+TEST_CASE("a missing launcher is named", "[bench][process]") {
+  const std::filesystem::path folder = temporary_file("alone");
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy_file(RONDO_BENCH, folder / "rondo-bench");
+  const std::string command = "PATH=/nonexistent " + (folder / "rondo-bench").string() + " barrier -n 2 2>&1";
+  const Outcome outcome = run_program({"/bin/sh", "-c", command});
+  CHECK(outcome.status == 3);
+  CHECK_THAT(outcome.output,
+             ContainsSubstring("-n needs rondo-run, which is neither beside ") && ContainsSubstring(" nor on PATH"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a plot is an SVG file where gnuplot is there, and a clear message where not", "[bench][process]") {
+  const std::string svg = temporary_file("plot.svg");
+  const Outcome outcome = bench("raw latency --sizes 8,1K,64K -i 5 -w 1 --plot " + svg);
+  INFO(outcome.output);
+  if (find_on_path("gnuplot")) {
+    CHECK(outcome.status == 0);
+    CHECK_THAT(text_of(svg), ContainsSubstring("</svg>"));
+  } else {
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.output, ContainsSubstring("needs the program gnuplot"));
+  }
+}

@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include <rondo/error.hpp>
+#include <rondo/tuning.hpp>
+
+#include "tests/support/catch.hpp"
+
+using namespace rondo;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::all_reduce,     Collective::reduce,     Collective::broadcast,
+                                       Collective::scatter,        Collective::gather,     Collective::all_gather,
+                                       Collective::reduce_scatter, Collective::all_to_all, Collective::barrier};
+
+}  // namespace
+
+TEST_CASE("the table answers every question with an algorithm that is right", "[collectives][tuning]") {
+  for (const Collective collective : kCollectives) {
+    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{1} << 16U, kAnyBytes}) {
+      for (const int ranks : {1, 2, 3, 4, 8, 17, 100, 65536, kAnyRanks}) {
+        for (const bool oversubscribed : {false, true}) {
+          for (const bool commutative : {false, true}) {
+            const Choice choice = choose({collective, bytes, ranks, oversubscribed, commutative});
+            CHECK(is_valid(collective, choice.algorithm, commutative));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("every rule names an algorithm that its collective has", "[collectives][tuning]") {
+  for (const TuningRule& rule : tuning_table()) {
+    CHECK(is_valid(rule.collective, rule.choice.algorithm));
+    CHECK(rule.ranks_from <= rule.ranks_to);
+  }
+  for (const Collective collective : kCollectives) CHECK(is_valid(collective, algorithms_of(collective)[0], false));
+}
+
+TEST_CASE("what the call asks for wins, then what the user prefers, where it is possible", "[collectives][tuning]") {
+  const Question question{Collective::all_reduce, 64, 4, false, true};
+  CHECK(choose(question, Algorithm::tree, Algorithm::ring).algorithm == Algorithm::tree);
+  CHECK(choose(question, Algorithm::automatic, Algorithm::ring).algorithm == Algorithm::ring);
+  CHECK(choose(question, Algorithm::automatic, Algorithm::bruck).algorithm == choose(question).algorithm);
+  const Question ordered{Collective::all_reduce, 64, 4, false, false};
+  CHECK(choose(ordered, Algorithm::automatic, Algorithm::ring).algorithm != Algorithm::ring);
+}
+
+TEST_CASE("a chunk size of the call replaces the table's", "[collectives][tuning]") {
+  const Question question{Collective::all_reduce, std::uint64_t{1} << 26U, 4, false, true};
+  CHECK(choose(question).chunk_bytes > 0);
+  CHECK(choose(question, Algorithm::automatic, Algorithm::automatic, 4096).chunk_bytes == 4096);
+  // An algorithm where the table would not take it still gets chunks.
+  CHECK(choose(question, Algorithm::tree).chunk_bytes > 0);
+}
+
+TEST_CASE("an algorithm that cannot do it is refused with the ones that can", "[collectives][tuning]") {
+  CHECK_THROWS_WITH(choose({Collective::broadcast, 8, 4, false, true}, Algorithm::bruck),
+                    ContainsSubstring("broadcast has no algorithm bruck, wanted tree, chain, linear"));
+  try {
+    choose({Collective::all_reduce, 8, 4, false, false}, Algorithm::ring);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == Errc::invalid_argument);
+    CHECK_THAT(std::string(error.what()), ContainsSubstring("does not commute"));
+    CHECK_THAT(std::string(error.what()), ContainsSubstring("wanted recursive_doubling, tree, linear"));
+  }
+}
+
+TEST_CASE("the table can be printed, a line per rule", "[collectives][tuning]") {
+  const std::string text = print_tuning_table();
+  CHECK(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) == tuning_table().size() + 1);
+  CHECK_THAT(text, ContainsSubstring("recursive_doubling"));
+  CHECK_THAT(text, ContainsSubstring("256K"));
+}

@@ -1,0 +1,202 @@
+// What a rank may do to the others. failing_rank ACT VICTIM FAULT: all ranks do ACT again and again until an error ends
+// it; after some rounds rank VICTIM has its FAULT. Prints "fault at MILLISECONDS" and "error at MILLISECONDS CODE peer
+// RANK: TEXT", times of one clock for all ranks.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+namespace {
+
+using rondo::Algorithm;
+using rondo::Communicator;
+using rondo::Tag;
+using Round = std::function<void(Communicator&)>;
+
+constexpr std::size_t kCount = 50'000;
+
+void say(const std::string& what) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  const auto space = what.find(' ');
+  std::printf("%s at %lld%s\n", what.substr(0, space).c_str(), static_cast<long long>(milliseconds),
+              space == std::string::npos ? "" : what.substr(space).c_str());
+  std::fflush(stdout);
+}
+
+Round reduce_by(Algorithm algorithm, std::size_t count) {
+  return [=](Communicator& world) {
+    std::vector<float> data(count, 1);
+    all_reduce(world, std::span(data), rondo::sum, {algorithm});
+  };
+}
+
+Round broadcast_by(Algorithm algorithm) {
+  return [=](Communicator& world) {
+    std::vector<float> data(kCount);
+    broadcast(world, std::span(data), 0, {algorithm});
+  };
+}
+
+void exchange(Communicator& world) {
+  const std::vector<float> out(kCount);
+  std::vector<float> in(kCount);
+  const int size = world.size();
+  world.sendrecv(std::span(out), (world.rank() + 1) % size, std::span(in), (world.rank() + size - 1) % size);
+}
+
+/// From rank to rank, each waiting for the one before.
+void pass_on(Communicator& world) {
+  std::vector<float> data(kCount);
+  const int rank = world.rank();
+  if (rank > 0) world.recv(std::span(data), rank - 1);
+  world.send(std::span(data), (rank + 1) % world.size());
+  if (rank == 0) world.recv(std::span(data), world.size() - 1);
+}
+
+/// Rank 0 takes what comes, from whoever it comes.
+void collect(Communicator& world) {
+  int value = 0, answer = 0;
+  if (world.rank() != 0) {
+    world.sendrecv(std::span(&value, 1), 0, std::span(&answer, 1), 0);
+    return;
+  }
+  for (int i = 1; i < world.size(); ++i) {
+    const auto found = world.probe();
+    world.recv(std::span(&value, 1), found.source);
+  }
+  for (int i = 1; i < world.size(); ++i) world.send(std::span(&value, 1), i);
+}
+
+void poll(Communicator& world) {
+  std::vector<float> data(kCount);
+  rondo::Work work = iall_reduce(world, std::span(data), rondo::sum);
+  while (!work.test()) continue;
+  work.wait();
+}
+
+/// Computes while it runs, so that the helper thread is the one to see a failure.
+void overlap(Communicator& world) {
+  std::vector<float> data(kCount);
+  rondo::Work work = iall_reduce(world, std::span(data), rondo::sum);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  work.wait();
+}
+
+void in_group(Communicator& world) {
+  static Communicator group = world.dup();
+  reduce_by(Algorithm::automatic, kCount)(group);
+}
+
+void reduce_and_meet(Communicator& world) {
+  reduce_by(Algorithm::automatic, kCount)(world);
+  barrier(world);
+}
+
+const std::map<std::string, Round> kActs{
+    {"all_reduce-ring", reduce_by(Algorithm::ring, kCount)},
+    {"all_reduce-tree", reduce_by(Algorithm::tree, kCount)},
+    {"all_reduce-recursive_doubling", reduce_by(Algorithm::recursive_doubling, kCount)},
+    {"all_reduce-small", reduce_by(Algorithm::automatic, 2)},
+    {"broadcast-tree", broadcast_by(Algorithm::tree)},
+    {"broadcast-chain", broadcast_by(Algorithm::chain)},
+    {"all_reduce-barrier", reduce_and_meet},
+    {"barrier", [](Communicator& world) { barrier(world); }},
+    {"sendrecv", exchange},
+    {"send-recv", pass_on},
+    {"any-source", collect},
+    {"test", poll},
+    {"overlap", overlap},
+    {"group", in_group},
+};
+
+bool forked = false;
+
+/// The child may call nothing, and what it destroys stays the parent's.
+void fork_child(Communicator& world) {
+  const pid_t child = ::fork();
+  if (child != 0) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    say("child ended with " + std::to_string(status));
+    return;
+  }
+  forked = true;
+  try {
+    barrier(world);
+  } catch (const rondo::Error& error) {
+    say("child " + std::string(error.what()));
+  }
+  world = Communicator();
+  std::exit(0);
+}
+
+/// True when the rank shall still do its round.
+bool fail(const std::string& fault, Communicator& world) {
+  say("fault");
+  if (fault == "throw") throw std::runtime_error("a bug of the program");
+  if (fault == "exit") std::exit(3);
+  if (fault == "quick-exit") ::_exit(0);
+  if (fault == "abort") std::abort();
+  if (fault == "leave") world = Communicator();
+  if (fault == "stop") ::raise(SIGSTOP);
+  if (fault == "fork") fork_child(world);
+  if (fault == "skip" || fault == "order") barrier(world);
+  return fault != "skip";
+}
+
+int run(const std::string& act, int victim, const std::string& fault) {
+  Communicator world = rondo::init();
+  const Round& round = kActs.at(act);
+  const bool faulty = world.rank() == victim;
+  std::thread killer;
+  if (faulty && fault == "kill") {
+    killer = std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      say("fault");
+      ::raise(SIGKILL);
+    });
+  }
+  try {
+    constexpr int kFaultyRound = 5, kLastRound = 10;
+    for (int i = 0; fault != "fork" || i < kLastRound; ++i) {
+      if (faulty && fault != "kill" && i == kFaultyRound && !fail(fault, world)) continue;
+      if (!world) return 0;
+      round(world);
+    }
+    return 0;
+  } catch (const rondo::Error& error) {
+    say("error " + std::string(to_string(error.code())) + " peer " + std::to_string(error.peer()) + ": " +
+        error.what());
+    if (killer.joinable()) killer.join();
+    return 1;
+  }
+}
+
+}  // namespace
+
+/// Asked by the leak sanitizer: in a forked child it sees what the parent's threads held, but not the threads.
+extern "C" int __lsan_is_turned_off() { return forked ? 1 : 0; }
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  // The launcher ends the ranks of a job that failed: they would have no time to say what they saw.
+  std::signal(SIGTERM, SIG_IGN);
+  try {
+    return run(argv[1], std::stoi(argv[2]), argv[3]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 4;
+  }
+}

@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/process/launched.hpp"
+#include "tests/support/catch.hpp"
+
+// Real ranks under rondo-run, one of which fails: what the others hear of it, and how soon.
+
+using namespace rondo::test;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr int kRanks = 4;
+/// From a rank's end to the error of every other one.
+constexpr long kSoonMilliseconds = 1000;
+
+/// What one rank said of the error that ended it.
+struct Heard {
+  int rank = -1;
+  long milliseconds = 0;  ///< since the fault
+  std::string text;       ///< "CODE peer RANK: what()"
+};
+
+struct Failure {
+  Launched::Ended ended;
+  std::vector<Heard> heard;
+};
+
+Failure run_failing(const std::string& act, int victim, const std::string& fault, const std::string& transport,
+                    std::vector<std::string> options = {}) {
+  std::vector<std::string> words{"-n", std::to_string(kRanks), "-x", "RONDO_TRANSPORT=" + transport};
+  words.insert(words.end(), options.begin(), options.end());
+  words.insert(words.end(), {"--", FAILING_RANK, act, std::to_string(victim), fault});
+  Failure failure{launch(words), {}};
+  const auto after = [](const std::string& line, const std::string& mark) {
+    const auto found = line.find(mark);
+    return found == std::string::npos ? std::string() : line.substr(found + mark.size());
+  };
+  long fault_at = 0;
+  for (const std::string& line : lines_of(failure.ended.out)) {
+    if (const auto at = after(line, "fault at "); !at.empty()) fault_at = std::stol(at);
+  }
+  for (const std::string& line : lines_of(failure.ended.out)) {
+    const auto at = after(line, "error at ");
+    if (at.empty()) continue;
+    std::size_t digits = 0;
+    const long milliseconds = std::stol(at, &digits) - fault_at;
+    failure.heard.push_back({std::stoi(line.substr(1)), milliseconds, at.substr(digits + 1)});
+  }
+  return failure;
+}
+
+/// All but the victim heard of it in time, in these words.
+void check_survivors(const Failure& failure, int victim, const std::string& code, const std::string& text) {
+  CHECK(failure.heard.size() == kRanks - 1);
+  for (const Heard& heard : failure.heard) {
+    INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
+    CHECK(heard.rank != victim);
+    CHECK(heard.milliseconds < kSoonMilliseconds);
+    CHECK_THAT(heard.text, ContainsSubstring(code + " peer " + std::to_string(victim) + ": "));
+    CHECK_THAT(heard.text, ContainsSubstring(text));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is killed fails every other one at once, whatever they do", "[process][failure]") {
+  const std::string transport = GENERATE("unix", "tcp");
+  const std::string act = GENERATE("all_reduce-ring", "all_reduce-tree", "all_reduce-recursive_doubling",
+                                   "all_reduce-small", "broadcast-tree", "broadcast-chain", "barrier", "sendrecv",
+                                   "send-recv", "any-source", "test", "overlap", "group");
+  const int victim = act == "any-source" || act == "overlap" ? 0 : 1;
+  INFO(act << " over " << transport);
+  const Failure failure = run_failing(act, victim, "kill", transport);
+  check_survivors(failure, victim, "peer_failed", "rank " + std::to_string(victim) + " died: killed by SIGKILL");
+  CHECK(failure.ended.status == 128 + SIGKILL);
+  CHECK_THAT(failure.ended.err, ContainsSubstring("rank " + std::to_string(victim) + " failed first"));
+}
+
+TEST_CASE("a rank that ends without a goodbye is named with how it ended", "[process][failure]") {
+  const auto check = [](const std::string& fault, const std::string& text, int status) {
+    const Failure failure = run_failing("all_reduce-ring", 2, fault, "unix");
+    check_survivors(failure, 2, "peer_failed", text);
+    CHECK(failure.ended.status == status);
+  };
+  check("abort", "rank 2 died: killed by SIGABRT", 128 + SIGABRT);
+  check("exit", "rank 2 died: exited with status 3", 3);
+  check("quick-exit", "rank 2 died: exited with status 0", 1);
+}
+
+TEST_CASE("a rank that throws ends the others, and the summary blames it", "[process][failure]") {
+  const std::string act = GENERATE("all_reduce-tree", "sendrecv");
+  const Failure failure = run_failing(act, 2, "throw", "unix");
+  check_survivors(failure, 2, "peer_failed", "rank 2 left by an exception");
+  CHECK(failure.ended.status == 4);
+  CHECK_THAT(failure.ended.err, ContainsSubstring("rank 2 failed first: exited with status 4"));
+  CHECK_THAT(failure.ended.err, ContainsSubstring("    | a bug of the program"));
+}
+
+TEST_CASE("a rank that leaves before a collective fails it on all others", "[process][failure]") {
+  const std::string transport = GENERATE("unix", "tcp");
+  const std::string act = GENERATE("all_reduce-ring", "broadcast-chain", "barrier");
+  INFO(act << " over " << transport);
+  const Failure failure = run_failing(act, 1, "leave", transport);
+  REQUIRE(failure.heard.size() == kRanks - 1);
+  for (const Heard& heard : failure.heard) {
+    INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
+    CHECK(heard.milliseconds < kSoonMilliseconds);
+    CHECK_THAT(heard.text, ContainsSubstring("peer_failed"));
+    CHECK_THAT(heard.text, ContainsSubstring("rank 1 has left: it said goodbye"));
+  }
+}
+
+TEST_CASE("a rank that leaves out a call or calls in another order is an error on all, itself too",
+          "[process][failure]") {
+  const std::string transport = GENERATE("unix", "tcp");
+  const std::string fault = GENERATE("skip", "order");
+  INFO(fault << " over " << transport);
+  const Failure failure = run_failing("all_reduce-barrier", 1, fault, transport);
+  REQUIRE(failure.heard.size() == kRanks);
+  for (const Heard& heard : failure.heard) {
+    INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
+    CHECK(heard.milliseconds < 3 * kSoonMilliseconds);  // after a second without progress the calls are compared
+    CHECK_THAT(heard.text, ContainsSubstring("collective_mismatch"));
+    CHECK_THAT(heard.text, ContainsSubstring("all_reduce(float x 50000, sum"));
+    CHECK_THAT(heard.text, ContainsSubstring("barrier"));
+    CHECK_THAT(heard.text, ContainsSubstring("rank 1 called barrier"));
+  }
+}
+
+TEST_CASE("a rank that hangs ends the others at the deadline, which names it", "[process][failure]") {
+  const std::string act = GENERATE("all_reduce-ring", "test", "overlap");
+  const Failure failure = run_failing(act, 1, "stop", "unix", {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
+  INFO(act);
+  REQUIRE(failure.heard.size() >= kRanks - 1);  // the launcher wakes it to end it
+  for (const Heard& heard : failure.heard) {
+    INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
+    CHECK(heard.milliseconds < 3 * kSoonMilliseconds);
+  }
+  const bool named = std::any_of(failure.heard.begin(), failure.heard.end(), [](const Heard& heard) {
+    return heard.text.starts_with("timed_out") && heard.text.find("rank 1") != std::string::npos;
+  });
+  CHECK(named);
+}
+
+TEST_CASE("a child that a rank forks may not call rondo, and disturbs nobody", "[process][failure]") {
+  const std::string transport = GENERATE("unix", "tcp");
+  const int victim = GENERATE(0, 3);
+  const Failure failure = run_failing("overlap", victim, "fork", transport);
+  INFO(failure.ended.out << failure.ended.err);
+  CHECK(failure.ended.status == 0);
+  CHECK(failure.heard.empty());
+  CHECK_THAT(failure.ended.out, ContainsSubstring("was forked after rondo::init"));
+  CHECK_THAT(failure.ended.out, ContainsSubstring("[forked]"));
+  CHECK_THAT(failure.ended.out, ContainsSubstring("ended with 0"));
+}

@@ -1,0 +1,122 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "tests/process/launched.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rondo::test;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("the exit status and the summary are those of the first rank that failed", "[process][launcher]") {
+  const auto ended = launch(actors(4, {}, {"if", "2", "exit", "3"}));
+  CHECK(ended.status == 3);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 2 failed first: exited with status 3\n"));
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  CHECK_THAT(ended.err, ContainsSubstring("host " + std::string(host.data()) + ", pid "));
+  CHECK_THAT(ended.err, ContainsSubstring("    | about to exit\n    | with 3\n"));
+  CHECK_THAT(ended.err, ContainsSubstring("stopped because of it: ranks 0, 1 and 3 (SIGTERM)\n"));
+}
+
+TEST_CASE("a crash is 128 + signal, by its name", "[process][launcher]") {
+  const auto ended = launch(actors(3, {}, {"if", "1", "crash"}));
+  CHECK(ended.status == 139);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: killed by SIGSEGV"));
+  CHECK_THAT(ended.err, ContainsSubstring("it printed nothing on standard error"));
+}
+
+TEST_CASE("only the last lines of the failed rank are repeated", "[process][launcher]") {
+  const auto ended = launch({"sh", "-c", "seq -f line%g 100 >&2; exit 1"});
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err, ContainsSubstring("error:\n    | line81\n"));
+  CHECK_THAT(ended.err, ContainsSubstring("    | line100\n"));
+}
+
+TEST_CASE("a rank that ignores SIGTERM is killed after the grace time", "[process][launcher]") {
+  Launched launched(actors(2, {"--grace", "0.3"}, {"if", "0", "signals"}));
+  const Watched stubborn(launched.number_after("ready 0 "));
+  ::kill(launched.number_after("ready 1 "), SIGKILL);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 128 + SIGKILL);
+  CHECK(stubborn.gone_within(std::chrono::milliseconds(0)));
+  CHECK_THAT(ended.out, ContainsSubstring("got 0 SIGTERM"));
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: killed by SIGKILL"));
+  CHECK_THAT(ended.err, ContainsSubstring("stopped because of it: rank 0 (SIGKILL, 0.3 s after the first signal)"));
+}
+
+TEST_CASE("a stopped rank is ended too", "[process][launcher]") {
+  Launched launched(actors(2, {"--grace", "30"}, {"pause"}));
+  ::kill(launched.number_after("ready 0 "), SIGSTOP);
+  ::kill(launched.number_after("ready 1 "), SIGKILL);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 137);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 0 (SIGTERM)"));
+}
+
+TEST_CASE("--timeout ends the job with 124", "[process][launcher]") {
+  const auto ended = launch(actors(2, {"--timeout", "0.2"}, {"pause"}));
+  CHECK(ended.status == 124);
+  CHECK_THAT(ended.err, ContainsSubstring("not done after the --timeout of 0.2 s"));
+  CHECK_THAT(ended.err, ContainsSubstring("ranks 0 and 1 (SIGTERM)"));
+  CHECK(launch({"--timeout", "60", "true"}).status == 0);
+}
+
+TEST_CASE("what cannot be run is 126 or 127", "[process][launcher]") {
+  const TemporaryDirectory directory;
+  const std::string script = directory.path() + "/script";
+  const auto write_script = [&](const std::string& text, mode_t mode) {
+    FILE* file = std::fopen(script.c_str(), "w");
+    std::fputs(text.c_str(), file);
+    std::fclose(file);
+    ::chmod(script.c_str(), mode);
+  };
+  auto ended = launch({"no-such-program"});
+  CHECK(ended.status == 127);
+  CHECK_THAT(ended.err, ContainsSubstring("no-such-program: not found in PATH"));
+  ended = launch({"-n", "3", "./no/such/program"});
+  CHECK(ended.status == 127);
+  CHECK_THAT(ended.err, ContainsSubstring("./no/such/program: no such file"));
+
+  write_script("#!/bin/sh\n", 0644);
+  ended = launch({script});
+  CHECK(ended.status == 126);
+  CHECK_THAT(ended.err, ContainsSubstring("not executable"));
+  CHECK(launch({directory.path()}).status == 126);
+
+  write_script("#!/no/such/interpreter\n", 0755);
+  ended = launch({"-n", "2", "--max-restarts", "3", script});
+  CHECK(ended.status == 127);
+  CHECK_THAT(ended.err, ContainsSubstring("cannot run " + script + ": No such file or directory"));
+
+  write_script("\177ELF no program", 0755);
+  CHECK(launch({script}).status != 0);
+  write_script("echo without a first line\n", 0755);
+  ended = launch({script});
+  CHECK(ended.status == 0);
+  CHECK(ended.out == "[0] without a first line\n");
+}
+
+TEST_CASE("--max-restarts starts all ranks again, with the number of the attempt", "[process][launcher]") {
+  const std::string script =
+      "echo attempt $RONDO_ATTEMPT of $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS;"
+      "[ $RONDO_ATTEMPT = 2 ] || exec " RANK_ACTOR " if 1 exit 5";
+  auto ended = launch({"-n", "3", "--max-restarts", "2", "sh", "-c", script});
+  CHECK(ended.status == 0);
+  for (const char* rank : {"0", "1", "2"}) {
+    for (const char* attempt : {"0", "1", "2"}) {
+      CHECK_THAT(ended.out,
+                 ContainsSubstring(std::string("[") + rank + "] attempt " + attempt + " of " + attempt + "/2"));
+    }
+  }
+  CHECK_THAT(ended.err, ContainsSubstring("this was attempt 2 of 3"));
+
+  ended = launch({"-n", "3", "--max-restarts", "1", "sh", "-c", script});
+  CHECK(ended.status == 5);
+  CHECK_THAT(ended.err, ContainsSubstring("this was attempt 2 of 2"));
+}

@@ -1,0 +1,172 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/process/launched.hpp"
+#include "tests/support/catch.hpp"
+#include "tools/job_cgroup.hpp"
+
+using namespace rondo::test;
+using namespace std::chrono_literals;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// The control groups that launchers of tests have made and left, beside this process' own.
+std::size_t job_cgroups() {
+  const auto own = rondo::detail::JobCgroup("x").path().parent_path();
+  std::size_t count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(own, none)) {
+    if (entry.path().filename().string().starts_with("rondo-")) ++count;
+  }
+  return count;
+}
+
+/// The control group that a launcher made for this rank; empty where it made none.
+std::filesystem::path job_cgroup_of(pid_t rank) {
+  const auto own = rondo::detail::JobCgroup("x").path().parent_path();
+  std::ifstream lines("/proc/" + std::to_string(rank) + "/cgroup");
+  for (std::string line; std::getline(lines, line);) {
+    const auto at = line.rfind("/rondo-");
+    if (line.starts_with("0::") && at != std::string::npos) return own / line.substr(at + 1);
+  }
+  return {};
+}
+
+pid_t parent_of(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("PPid:")) return static_cast<pid_t>(std::stoi(line.substr(5)));
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("a process of another session does not outlive the job", "[process][launcher]") {
+  Launched launched(actors(2, {"--grace", "0.2"}, {"daemon", "0"}));
+  // It keeps the rank's standard output open, so its number arrives whether or not it lives.
+  launched.end_input();
+  const pid_t daemon = launched.number_after("daemon 1 ");
+  const auto ended = launched.wait();
+  CHECK(ended.status == 0);
+  CHECK(::kill(daemon, 0) != 0);
+}
+
+TEST_CASE("nor when a rank failed", "[process][launcher]") {
+  Launched launched(actors(2, {"--grace", "0.2"}, {"daemon"}));
+  const Watched daemon(launched.number_after("daemon 0 "));
+  launched.wait_for_output("ready 0 ");
+  ::kill(launched.number_after("ready 1 "), SIGKILL);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 137);
+  CHECK(daemon.gone_within(0ms));
+}
+
+TEST_CASE("nothing outlives a launcher that is killed", "[process][launcher]") {
+  const auto groups_before = job_cgroups();
+  Launched launched(actors(3, {}, {"daemon"}));
+  const Watched rank(launched.number_after("ready 2 "));
+  const Watched daemon(launched.number_after("daemon 0 "));
+  const Watched other_daemon(launched.number_after("daemon 2 "));
+  const Watched guardian(parent_of(launched.number_after("ready 1 ")));
+  launched.signal(SIGKILL);
+  CHECK(rank.gone_within(1s));
+  CHECK(daemon.gone_within(1s));
+  CHECK(other_daemon.gone_within(1s));
+  CHECK(guardian.gone_within(1s));
+  CHECK(launched.wait().status == 137);
+  CHECK(job_cgroups() <= groups_before);
+}
+
+TEST_CASE("nothing outlives a guardian that is killed", "[process][launcher]") {
+  const auto groups_before = job_cgroups();
+  Launched launched(actors(2, {}, {"daemon"}));
+  const pid_t pid = launched.number_after("ready 1 ");
+  const Watched rank(pid);
+  const Watched daemon(launched.number_after("daemon 0 "));
+  launched.wait_for_output("ready 0 ");
+  const pid_t guardian = parent_of(pid);
+  REQUIRE(guardian != launched.pid());
+  ::kill(guardian, SIGKILL);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 125);
+  CHECK_THAT(ended.err, ContainsSubstring("guardian process was killed"));
+  CHECK(rank.gone_within(0ms));
+  CHECK(daemon.gone_within(0ms));
+  CHECK(job_cgroups() <= groups_before);
+}
+
+TEST_CASE("ranks do not even outlive both, launcher and guardian", "[process][launcher]") {
+  Launched launched(actors(2, {}, {"pause"}));
+  const Watched rank(launched.number_after("ready 0 "));
+  const pid_t other = launched.number_after("ready 1 ");
+  const Watched other_rank(other);
+  const auto group = job_cgroup_of(other);
+  launched.signal(SIGSTOP);
+  ::kill(parent_of(other), SIGKILL);
+  CHECK(rank.gone_within(1s));
+  CHECK(other_rank.gone_within(1s));
+  launched.signal(SIGKILL);
+  CHECK(launched.wait().status == 137);
+  // Nobody was left to remove the control group.
+  if (!group.empty()) ::rmdir(group.c_str());
+}
+
+TEST_CASE("a launcher below a killed launcher takes its ranks with it", "[process][launcher]") {
+  Launched launched({"--no-prefix", RONDO_RUN, "-n", "2", RANK_ACTOR, "daemon"});
+  const Watched rank(launched.number_after("ready 1 "));
+  const Watched daemon(launched.number_after("daemon 0 "));
+  launched.signal(SIGKILL);
+  CHECK(rank.gone_within(1s));
+  CHECK(daemon.gone_within(1s));
+}
+
+TEST_CASE("children that the launcher did not start are not its to kill", "[process][launcher]") {
+  // The shell's child is the inner launcher's after exec. When its guardian dies, it kills its children; the outer
+  // launcher then ends what is left, beginning with a SIGTERM that a killed process would not hear.
+  Launched launched(
+      {"--no-prefix", "--grace", "0.2", "sh", "-c", RANK_ACTOR " signals & exec " RONDO_RUN " " RANK_ACTOR " pause"});
+  const pid_t rank = launched.number_after("[0] ready 0 ");
+  ::kill(parent_of(rank), SIGKILL);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 125);
+  CHECK_THAT(ended.out, ContainsSubstring("got 0 SIGTERM"));
+}
+
+TEST_CASE("as process 1 of a container it ends like anywhere", "[process][launcher]") {
+  Launched probe({"true"}, {"unshare", "--user", "--map-root-user", "--fork", "--pid", "--mount-proc"});
+  if (probe.wait().status != 0) return;  // not allowed here
+  Launched launched(actors(2, {"--grace", "0.2"}, {"daemon", "4"}),
+                    {"unshare", "--user", "--map-root-user", "--fork", "--pid", "--mount-proc"});
+  CHECK(launched.wait().status == 4);
+}
+
+TEST_CASE("the job's control group is removed with all that ranks made inside", "[process][launcher]") {
+  rondo::detail::JobCgroup group("rondo-test-" + std::to_string(::getpid()));
+  group.create();
+  if (!std::filesystem::exists(group.path() / "cgroup.kill")) return;  // not allowed here
+  const pid_t child = ::fork();
+  if (child == 0) {
+    group.enter();
+    std::error_code none;
+    std::filesystem::create_directory(group.path() / "inner", none);
+    ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, WUNTRACED);
+  REQUIRE(WIFSTOPPED(status));
+  REQUIRE(std::filesystem::exists(group.path() / "inner"));
+  group.kill();
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  group.remove();
+  CHECK_FALSE(std::filesystem::exists(group.path()));
+}

@@ -1,0 +1,97 @@
+#include <csignal>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tools/core_binding.hpp"
+#include "tools/job_cgroup.hpp"
+#include "tools/process.hpp"
+#include "tools/rank_environment.hpp"
+#include "tools/summary.hpp"
+
+using namespace rondo::detail;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("ranks are named in runs", "[tools]") {
+  CHECK(name_ranks({3}) == "rank 3");
+  CHECK(name_ranks({0, 1}) == "ranks 0 and 1");
+  CHECK(name_ranks({0, 1, 2, 3}) == "ranks 0-3");
+  CHECK(name_ranks({0, 2, 3, 4, 9, 10}) == "ranks 0, 2-4, 9 and 10");
+}
+
+TEST_CASE("the kernel's count of out-of-memory kills is read from all three places", "[tools]") {
+  CHECK(parse_oom_kills("low 0\noom 3\noom_kill 2\noom_group_kill 1\n") == 2);
+  CHECK(parse_oom_kills("oom_kill_disable 0\nunder_oom 0\noom_kill 5\n") == 5);
+  CHECK(parse_oom_kills("nr_free_pages 12\noom_kill 7\n") == 7);
+  CHECK(parse_oom_kills("nothing here\nmoom_kill 9\n") == 0);
+  CHECK(parse_oom_kills("") == 0);
+}
+
+TEST_CASE("lists of processors are read as the kernel writes them", "[tools]") {
+  CHECK(parse_cpu_list("0") == std::vector<int>{0});
+  CHECK(parse_cpu_list("0,4") == std::vector<int>{0, 4});
+  CHECK(parse_cpu_list("2-4,7") == std::vector<int>{2, 3, 4, 7});
+  CHECK(parse_cpu_list("").empty());
+}
+
+TEST_CASE("words are quoted for a shell only where they need it", "[tools]") {
+  CHECK(shell_quoted("--file=a/b.c") == "--file=a/b.c");
+  CHECK(shell_quoted("two words") == "'two words'");
+  CHECK(shell_quoted("it's") == "'it'\\''s'");
+  CHECK(shell_quoted("") == "''");
+  CHECK(shell_quoted("$HOME") == "'$HOME'");
+}
+
+TEST_CASE("the end of a process is told by name", "[tools]") {
+  constexpr int kCoreFlag = 0x80;
+  CHECK(describe_end(3 << 8) == "exited with status 3");
+  CHECK(describe_end(SIGKILL) == "killed by SIGKILL");
+  CHECK(describe_end(SIGSEGV | kCoreFlag) == "killed by SIGSEGV (core dumped)");
+  CHECK(exit_status_of(SIGSEGV | kCoreFlag) == 139);
+  CHECK(exit_status_of(3 << 8) == 3);
+}
+
+TEST_CASE("a rank killed while the kernel was short of memory gets that hint", "[tools]") {
+  std::vector<RankRecord> ranks(2);
+  ranks[0] = {100, RankRecord::End::terminated, SIGTERM};
+  ranks[1] = {101, RankRecord::End::own, SIGKILL};
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::rank_failed;
+  outcome.first_rank = 1;
+  const SummaryFacts facts{.program = "./train", .host = "here", .timeout = "", .grace = "5 s"};
+  CHECK(summarize(outcome, ranks, facts, {}).find("memory") == std::string::npos);
+  outcome.oom_after.host = 1;
+  CHECK_THAT(summarize(outcome, ranks, facts, {}),
+             ContainsSubstring("out-of-memory killer ended a process on this host"));
+  outcome.oom_after.group = 1;
+  CHECK_THAT(summarize(outcome, ranks, facts, {}), ContainsSubstring("of this control group"));
+  ranks[1].wait_status = 1 << 8;
+  CHECK(summarize(outcome, ranks, facts, {}).find("memory") == std::string::npos);
+}
+
+TEST_CASE("the summary tells apart who failed first, who after it, and who was stopped", "[tools]") {
+  std::vector<RankRecord> ranks(5);
+  ranks[0] = {100, RankRecord::End::terminated, SIGTERM};
+  ranks[1] = {101, RankRecord::End::own, 3 << 8};
+  ranks[2] = {102, RankRecord::End::own, 1 << 8};
+  ranks[3] = {103, RankRecord::End::killed, SIGKILL};
+  ranks[4] = {104, RankRecord::End::own, 0};
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::rank_failed;
+  outcome.first_rank = 1;
+  outcome.reason = "out of range";
+  const SummaryFacts facts{
+      .program = "./train", .host = "here", .timeout = "", .grace = "5 s", .attempt = 0, .attempts = 2};
+  CHECK(summarize(outcome, ranks, facts, {"one", "two"}) ==
+        "rondo-run: rank 1 failed first: exited with status 3\n"
+        "  host here, pid 101, program ./train\n"
+        "  its reason: out of range\n"
+        "  its last lines on standard error:\n"
+        "    | one\n"
+        "    | two\n"
+        "  failed after it: rank 2 (exited with status 1)\n"
+        "  stopped because of it: rank 3 (SIGKILL, 5 s after the first signal); rank 0 (SIGTERM)\n"
+        "  this was attempt 1 of 2\n");
+  CHECK(exit_status(outcome, ranks) == 3);
+}

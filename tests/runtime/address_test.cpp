@@ -1,0 +1,43 @@
+#include "runtime/address.hpp"
+
+#include <string>
+#include <vector>
+
+#include <rondo/error.hpp>
+
+#include "tests/support/catch.hpp"
+
+using namespace rondo;
+using namespace rondo::detail;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Address on(const std::string& host, int cores) { return {host, "", "", cores}; }
+
+}  // namespace
+
+TEST_CASE("the address of a rank survives the meeting point", "[runtime][address]") {
+  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96};
+  CHECK(Address::unpack(address.pack()) == address);
+  CHECK(Address::unpack(Address{}.pack()) == Address{});
+}
+
+TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
+  const auto text = GENERATE("", "2\n", "1\nhost\nname\n\n", "2\nhost\nname\n\n0\n", "2\nhost\nname\n\nmany\n");
+  try {
+    Address::unpack(text);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == Errc::protocol);
+    CHECK_THAT(error.what(), ContainsSubstring("the address of a rank"));
+  }
+}
+
+TEST_CASE("ranks share cores where a host has more of them than cores", "[runtime][address]") {
+  using Ranks = std::vector<Address>;
+  CHECK_FALSE(oversubscribed(Ranks{on("a", 2), on("a", 2)}));
+  CHECK(oversubscribed(Ranks{on("a", 2), on("a", 2), on("a", 2)}));
+  CHECK_FALSE(oversubscribed(Ranks{on("a", 1), on("b", 1), on("c", 1)}));
+  CHECK(oversubscribed(Ranks{on("a", 64), on("b", 1), on("b", 1)}));
+}

@@ -1,0 +1,133 @@
+// What a message costs once everything is warm, counted and not timed: system calls and allocations.
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <rondo/all_reduce.hpp>
+#include <rondo/barrier.hpp>
+#include <rondo/communicator.hpp>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace {
+
+// Per thread, and so per rank.
+struct Counts {
+  long sendmsg = 0;
+  long received = 0;  // recvmsg that brought something
+  long epoll_ctl = 0;
+  long allocations = 0;
+};
+thread_local Counts counts;
+
+}  // namespace
+
+// Instead of the C library's, for the whole program.
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  ++counts.sendmsg;
+  return ::syscall(SYS_sendmsg, socket, message, flags);
+}
+extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  const ssize_t got = ::syscall(SYS_recvmsg, socket, message, flags);
+  if (got > 0) ++counts.received;
+  return got;
+}
+extern "C" int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept {
+  ++counts.epoll_ctl;
+  return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, operation, descriptor, event));
+}
+void* operator new(std::size_t bytes) {
+  ++counts.allocations;
+  if (void* const memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+using namespace rondo;
+using namespace rondo::testing;
+
+namespace {
+
+constexpr int kWarm = 200;
+constexpr int kMessages = 1000;
+
+// Runs `step` warm, then counts. Nobody leaves while another still counts.
+template <typename Step>
+Counts count(Communicator& world, const Step& step) {
+  for (int i = 0; i < kWarm; ++i) step();
+  counts = {};
+  for (int i = 0; i < kMessages; ++i) step();
+  const Counts seen = counts;
+  step();  // what comes after the last one may come with it
+  barrier(world);
+  return seen;
+}
+
+void check(const Counts& seen, double sends_per_step, double receives_per_step) {
+  const auto text = [](const char* what, long number) { return std::string(what) + ": " + std::to_string(number); };
+  require(seen.allocations == 0, text("allocations", seen.allocations));
+  require(seen.epoll_ctl == 0, text("epoll_ctl", seen.epoll_ctl));
+  // A credit now and then comes on top.
+  require(static_cast<double>(seen.sendmsg) <= sends_per_step * kMessages * 1.01, text("sendmsg", seen.sendmsg));
+  require(static_cast<double>(seen.received) <= receives_per_step * kMessages * 1.1, text("recvmsg", seen.received));
+}
+
+Config over(Transport transport) {
+  Config config;
+  config.transport = transport;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a message is one sendmsg and one recvmsg, no epoll_ctl and no allocation", "[runtime][steady_state]") {
+  const Transport transport = GENERATE(Transport::tcp, Transport::unix_socket);
+  const std::size_t bytes = GENERATE(0, 8, 4096);
+  CAPTURE(to_string(transport), bytes);
+  run_ranks(
+      2,
+      [&](Communicator& world) {
+        std::vector<char> data(bytes);
+        const int other = 1 - world.rank();
+        check(count(world,
+                    [&] {
+                      if (world.rank() == 0) world.send(std::span(data), other);
+                      world.recv(std::span(data), other);
+                      if (world.rank() == 1) world.send(std::span(data), other);
+                    }),
+              1, 1);
+      },
+      over(transport));
+}
+
+TEST_CASE("asynchronous messages allocate nothing either", "[runtime][steady_state]") {
+  run_ranks(2, [](Communicator& world) {
+    std::vector<char> out(64), in(64);
+    const int other = 1 - world.rank();
+    check(count(world,
+                [&] {
+                  Work receive = world.irecv(std::span(in), other);
+                  Work send = world.isend(std::span(out), other);
+                  send.wait();
+                  receive.wait();
+                }),
+          1, 1);
+  });
+}
+
+TEST_CASE("a small all_reduce is one message each way and allocates nothing", "[runtime][steady_state]") {
+  run_ranks(2, [](Communicator& world) {
+    double value = 1;
+    check(count(world, [&] { all_reduce(world, std::span(&value, 1), max); }), 1, 1);
+  });
+}

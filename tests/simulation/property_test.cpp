@@ -1,0 +1,319 @@
+// Every collective of the product on thousands of made-up networks: the result is that of a reference, each input is
+// counted exactly once (in rank order where the operator asks for it), and nothing is pending at the end.
+//
+// A failure names its seed; RONDO_TEST_SEED=N runs that one alone.
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+#include <rondo/tuning.hpp>
+
+#include "runtime/world.hpp"
+#include "tests/simulation/simulated_world.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace rondo;
+using namespace rondo::testing;
+
+namespace {
+
+constexpr int kMostRanks = 16;
+
+// An element that knows which ranks' inputs it was made of, and whether they were combined in rank order.
+struct Origin {
+  std::array<std::uint8_t, kMostRanks> counted{};
+  std::int16_t first = 0;
+  std::int16_t last = 0;
+  std::int32_t index = 0;  // of the element; -1: elements of different places were combined
+  bool in_order = true;
+};
+
+Origin origin(int rank, std::size_t index) {
+  Origin one;
+  one.counted[static_cast<std::size_t>(rank)] = 1;
+  one.first = one.last = static_cast<std::int16_t>(rank);
+  one.index = static_cast<std::int32_t>(index);
+  return one;
+}
+
+Origin combine(const Origin& a, const Origin& b) {
+  Origin both = a;
+  for (std::size_t i = 0; i < both.counted.size(); ++i)
+    both.counted[i] = static_cast<std::uint8_t>(a.counted[i] + b.counted[i]);
+  both.last = b.last;
+  both.in_order = a.in_order && b.in_order && a.last + 1 == b.first;
+  if (a.index != b.index) both.index = -1;
+  return both;
+}
+
+struct AnyOrder {
+  static constexpr bool commutative = true;
+  Origin operator()(const Origin& a, const Origin& b) const { return combine(a, b); }
+};
+struct RankOrder {
+  static constexpr bool commutative = false;
+  Origin operator()(const Origin& a, const Origin& b) const { return combine(a, b); }
+};
+
+// What one seed does, on every rank alike.
+struct Scenario {
+  explicit Scenario(std::uint64_t seed_) : seed(seed_), random(seed_) {
+    constexpr int kSizes[] = {1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 16};
+    size = kSizes[random() % std::size(kSizes)];
+    limits.eager_limit = pick({64, 1024, 65536});
+    limits.unexpected_bytes = pick({4096, 65536, std::size_t{64} << 20});
+    limits.link_bytes = pick({1, 2048, std::size_t{1} << 20});
+  }
+  std::size_t pick(std::initializer_list<std::size_t> of) { return of.begin()[random() % of.size()]; }
+
+  const std::uint64_t seed;
+  std::mt19937_64 random;
+  int size;
+  SimulatedWorld::Limits limits;
+};
+
+// One collective, the same on every rank of a communicator, with its buffers and its check.
+struct Round {
+  Collective collective = Collective::barrier;
+  Options options;
+  int root = 0;
+  bool in_place = false;
+  bool ordered = false;
+  bool by_counts = false;
+  std::vector<std::size_t> counts;  // per rank; all the same without by_counts
+  std::vector<std::vector<Origin>> in, out;
+  std::vector<Work> works;
+
+  std::size_t total() const { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); }
+  std::size_t offset(int rank) const { return std::accumulate(counts.begin(), counts.begin() + rank, std::size_t{0}); }
+  std::size_t count(int rank) const { return counts[static_cast<std::size_t>(rank)]; }
+};
+
+constexpr Collective kCollectives[] = {Collective::all_reduce,     Collective::reduce,     Collective::broadcast,
+                                       Collective::scatter,        Collective::gather,     Collective::all_gather,
+                                       Collective::reduce_scatter, Collective::all_to_all, Collective::barrier};
+
+Round make_round(Scenario& scenario, int size) {
+  Round round;
+  round.collective = kCollectives[scenario.random() % std::size(kCollectives)];
+  round.root = static_cast<int>(scenario.random() % static_cast<unsigned>(size));
+  round.in_place = scenario.random() % 2 == 0;
+  round.ordered = scenario.random() % 3 == 0;
+  round.by_counts = scenario.random() % 3 == 0;
+  const std::size_t each = scenario.pick({0, 1, 2, static_cast<std::size_t>(size) - 1, 17, 100});
+  round.counts.assign(static_cast<std::size_t>(size), each);
+  if (round.by_counts) {
+    for (std::size_t& count : round.counts) count = scenario.pick({0, 1, 3, 40});
+  }
+  round.options.chunk_bytes = scenario.pick({0, sizeof(Origin), 5 * sizeof(Origin), 4096});
+  const auto algorithms = algorithms_of(round.collective);
+  const Algorithm asked = algorithms[scenario.random() % algorithms.size()];
+  if (is_valid(round.collective, asked, !round.ordered)) round.options.algorithm = asked;
+  round.in.resize(static_cast<std::size_t>(size));
+  round.out.resize(static_cast<std::size_t>(size));
+  round.works.resize(static_cast<std::size_t>(size));
+  return round;
+}
+
+std::vector<Origin> vector_of(int rank, std::size_t count, std::size_t begin = 0) {
+  std::vector<Origin> elements(count);
+  for (std::size_t i = 0; i < count; ++i) elements[i] = origin(rank, begin + i);
+  return elements;
+}
+
+template <typename Op>
+Work start_reducing(Round& round, Communicator& comm, std::vector<Origin>& in, std::vector<Origin>& out, Op op) {
+  const int rank = comm.rank();
+  in = vector_of(rank, round.total());
+  if (round.collective == Collective::all_reduce) {
+    if (round.in_place) return iall_reduce(comm, std::span(out = in), op, round.options);
+    out.resize(in.size());
+    return iall_reduce(comm, std::span(in), std::span(out), op, round.options);
+  }
+  if (round.collective == Collective::reduce) {
+    if (round.in_place) return ireduce(comm, std::span(out = in), op, round.root, round.options);
+    out.resize(rank == round.root ? in.size() : 0);
+    return ireduce(comm, std::span(in), std::span(out), op, round.root, round.options);
+  }
+  out.resize(round.count(rank));
+  if (round.by_counts) return ireduce_scatter(comm, std::span(in), std::span(out), round.counts, op, round.options);
+  return ireduce_scatter(comm, std::span(in), std::span(out), op, round.options);
+}
+
+Work start(Round& round, Communicator& comm) {
+  const int rank = comm.rank();
+  auto& in = round.in[static_cast<std::size_t>(rank)];
+  auto& out = round.out[static_cast<std::size_t>(rank)];
+  const bool root = rank == round.root;
+  switch (round.collective) {
+    case Collective::broadcast:
+      out = root ? vector_of(rank, round.total()) : std::vector<Origin>(round.total());
+      return ibroadcast(comm, std::span(out), round.root, round.options);
+    case Collective::scatter:
+      in = root ? vector_of(rank, round.total()) : std::vector<Origin>();
+      out.resize(round.count(rank));
+      if (round.by_counts)
+        return iscatter(comm, std::span(in), std::span(out), round.counts, round.root, round.options);
+      return iscatter(comm, std::span(in), std::span(out), round.root, round.options);
+    case Collective::gather:
+      in = vector_of(rank, round.count(rank), round.offset(rank));
+      out.resize(root ? round.total() : 0);
+      if (round.by_counts) return igather(comm, std::span(in), std::span(out), round.counts, round.root, round.options);
+      return igather(comm, std::span(in), std::span(out), round.root, round.options);
+    case Collective::all_gather:
+      in = vector_of(rank, round.count(rank), round.offset(rank));
+      out.resize(round.total());
+      if (round.by_counts) return iall_gather(comm, std::span(in), std::span(out), round.counts, round.options);
+      if (!round.in_place) return iall_gather(comm, std::span(in), std::span(out), round.options);
+      std::copy(in.begin(), in.end(), out.begin() + static_cast<std::ptrdiff_t>(round.offset(rank)));
+      return iall_gather(comm, std::span(out), round.options);
+    case Collective::all_to_all: {
+      if (!round.by_counts) {
+        in = vector_of(rank, round.total());
+        out.resize(round.total());
+        return iall_to_all(comm, std::span(in), std::span(out), round.options);
+      }
+      // Rank r sends counts[r] elements to everybody.
+      const std::vector<std::size_t> send(round.counts.size(), round.count(rank));
+      in = vector_of(rank, round.count(rank) * round.counts.size());
+      out.resize(round.total());
+      return iall_to_all(comm, std::span(in), std::span(out), send, round.counts, round.options);
+    }
+    case Collective::barrier: return ibarrier(comm, round.options);
+    default:
+      return round.ordered ? start_reducing(round, comm, in, out, RankOrder{})
+                           : start_reducing(round, comm, in, out, AnyOrder{});
+  }
+}
+
+void check_moved(const Origin& got, int from, std::size_t index) {
+  const Origin wanted = origin(from, index);
+  require(got.counted == wanted.counted && got.index == wanted.index, "element " + std::to_string(index) + " is wrong");
+}
+
+void check_reduced(const Origin& got, int size, std::size_t index, bool ordered) {
+  for (int rank = 0; rank < size; ++rank) {
+    const int times = got.counted[static_cast<std::size_t>(rank)];
+    require(times == 1, "input of rank " + std::to_string(rank) + " is counted " + std::to_string(times) + " times");
+  }
+  require(got.index == static_cast<std::int32_t>(index), "elements of different places were combined");
+  require(!ordered || (got.in_order && got.first == 0 && got.last == size - 1), "combined out of rank order");
+}
+
+void check(const Round& round, int rank, int size) {
+  const auto& out = round.out[static_cast<std::size_t>(rank)];
+  switch (round.collective) {
+    case Collective::reduce:
+      if (rank != round.root) return;
+      [[fallthrough]];
+    case Collective::all_reduce:
+      for (std::size_t i = 0; i < out.size(); ++i) check_reduced(out[i], size, i, round.ordered);
+      return;
+    case Collective::reduce_scatter:
+      for (std::size_t i = 0; i < out.size(); ++i) check_reduced(out[i], size, round.offset(rank) + i, round.ordered);
+      return;
+    case Collective::broadcast:
+      for (std::size_t i = 0; i < out.size(); ++i) check_moved(out[i], round.root, i);
+      return;
+    case Collective::scatter:
+      for (std::size_t i = 0; i < out.size(); ++i) check_moved(out[i], round.root, round.offset(rank) + i);
+      return;
+    case Collective::gather:
+    case Collective::all_gather:
+    case Collective::all_to_all:
+      for (int from = 0; from < size && !out.empty(); ++from) {
+        for (std::size_t i = 0; i < round.count(from); ++i) {
+          std::size_t index = round.offset(from) + i;
+          if (round.collective == Collective::all_to_all) {
+            index = round.by_counts ? static_cast<std::size_t>(rank) * round.count(from) + i : round.offset(rank) + i;
+          }
+          check_moved(out[round.offset(from) + i], from, index);
+        }
+      }
+      return;
+    default: return;
+  }
+}
+
+struct Trace {
+  std::uint64_t events;
+  std::int64_t elapsed;
+  friend bool operator==(const Trace&, const Trace&) = default;
+};
+
+// Runs what the seed says and checks it. Some ranks start late, some rounds are in flight together, and a second
+// communicator with fewer members runs at the same time.
+Trace run_seed(std::uint64_t seed) {
+  Scenario scenario(seed);
+  SimulatedWorld world(scenario.size, seed, scenario.limits);
+  std::vector<int> evens;
+  for (int rank = 0; rank < scenario.size; rank += 2) evens.push_back(rank);
+  constexpr std::uint64_t kEvensId = 77;
+  std::vector<Communicator> even_comms;
+  for (const int rank : evens) even_comms.push_back(world.make(rank, kEvensId, evens));
+
+  std::vector<Round> rounds;
+  for (std::size_t i = scenario.pick({1, 1, 2, 3}); i > 0; --i) rounds.push_back(make_round(scenario, scenario.size));
+  Round other = make_round(scenario, static_cast<int>(evens.size()));
+
+  std::vector<int> order(static_cast<std::size_t>(scenario.size));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), scenario.random);
+  for (const int rank : order) {
+    if (scenario.random() % 4 == 0) world.run();  // everybody before this one has done what it can
+    for (Round& round : rounds) round.works[static_cast<std::size_t>(rank)] = start(round, world.rank(rank));
+    if (rank % 2 == 0) {
+      const auto member = static_cast<std::size_t>(rank / 2);
+      other.works[member] = start(other, even_comms[member]);
+    }
+  }
+  world.run();
+
+  for (int rank = 0; rank < scenario.size; ++rank) {
+    for (Round& round : rounds) {
+      auto& work = round.works[static_cast<std::size_t>(rank)];
+      require(work.test(),
+              "rank " + std::to_string(rank) + " is not done with " + std::string(to_string(round.collective)));
+      work.wait();
+      check(round, rank, scenario.size);
+    }
+    require(world.quiet(rank, detail::kWorldId), "rank " + std::to_string(rank) + " has something pending");
+  }
+  for (std::size_t member = 0; member < evens.size(); ++member) {
+    require(other.works[member].test(), "a member of the smaller communicator is not done");
+    other.works[member].wait();
+    check(other, static_cast<int>(member), static_cast<int>(evens.size()));
+    require(world.quiet(evens[member], kEvensId), "the smaller communicator has something pending");
+  }
+  return {world.events(), world.elapsed().count()};
+}
+
+Trace run_named(std::uint64_t seed) {
+  try {
+    return run_seed(seed);
+  } catch (const std::exception& error) {
+    throw std::runtime_error("seed " + std::to_string(seed) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every collective is right on thousands of simulated networks", "[simulation][collectives]") {
+  if (const char* const one = std::getenv("RONDO_TEST_SEED")) {
+    run_named(std::strtoull(one, nullptr, 10));
+    return;
+  }
+  constexpr std::uint64_t kSeeds = 4000;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) run_named(seed);
+}
+
+TEST_CASE("a seed replays exactly", "[simulation]") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) CHECK(run_named(seed) == run_named(seed));
+}

@@ -1,0 +1,72 @@
+#include "tests/support/ranks.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include <rondo/error.hpp>
+
+#include "runtime/access.hpp"
+#include "runtime/world.hpp"
+
+namespace rondo::testing {
+namespace {
+
+detail::Identity identity_of(int rank, int size, const std::string& job) {
+  detail::Identity identity;
+  identity.rank = identity.local_rank = rank;
+  identity.size = identity.local_size = size;
+  identity.job_id = job;
+  identity.source = "test";
+  if (size > 1) {
+    identity.meeting.kind = detail::MeetingPoint::Kind::unix_name;
+    identity.meeting.path = job;
+  }
+  return identity;
+}
+
+Outcome run_one(const detail::Identity& identity, const Config& config,
+                const std::function<void(Communicator&)>& body) {
+  try {
+    auto world = std::make_shared<detail::World>(identity, config);
+    Communicator communicator =
+        CommunicatorAccess::make(std::shared_ptr<detail::Engine>(world, &world->engine()), world->group());
+    world.reset();
+    body(communicator);
+    return {};
+  } catch (const Error& error) {
+    return {error.what(), error.code()};
+  } catch (const std::exception& error) {
+    return {error.what(), {}};
+  }
+}
+
+}  // namespace
+
+std::vector<Outcome> try_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config) {
+  static std::atomic<int> jobs{0};
+  const std::string job = "rondo-test-" + std::to_string(::getpid()) + "-" + std::to_string(++jobs);
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back(
+        [&, rank] { outcomes[static_cast<std::size_t>(rank)] = run_one(identity_of(rank, size, job), config, body); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+void run_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config) {
+  const auto outcomes = try_ranks(size, body, config);
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (outcomes[rank].failed()) throw std::runtime_error("rank " + std::to_string(rank) + ": " + outcomes[rank].error);
+  }
+}
+
+void require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
+
+}  // namespace rondo::testing

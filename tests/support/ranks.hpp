@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <rondo/communicator.hpp>
+#include <rondo/config.hpp>
+#include <rondo/error.hpp>
+
+namespace rondo::testing {
+
+/// What a rank's body threw; empty: it returned.
+struct Outcome {
+  std::string error;
+  Errc code{};
+  bool failed() const { return !error.empty(); }
+};
+
+/// Runs `body` as each of `size` ranks, one thread each, over real connections of one job. Catch2's macros are not
+/// thread safe: bodies throw (see `require`) or return, and the test thread asserts.
+std::vector<Outcome> try_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config = {});
+
+/// The same, and throws what the first rank to fail threw, with its rank.
+void run_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config = {});
+
+/// For bodies: throws std::runtime_error{what} unless `condition`.
+void require(bool condition, const std::string& what);
+
+}  // namespace rondo::testing

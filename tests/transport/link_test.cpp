@@ -1,0 +1,225 @@
+// One suite for every Link; what only one of them has stands in its own test.
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/frames.hpp"
+#include "transport/loopback_link.hpp"
+#include "transport/socket_link.hpp"
+
+using namespace rondo::detail;
+using namespace rondo::testing;
+
+namespace {
+
+using Ends = std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>;
+
+Ends unix_pair(std::size_t spill = SocketLink::kSpillBytes) {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) throw std::runtime_error("socketpair");
+  return {std::make_unique<SocketLink>(Descriptor(fds[0]), spill),
+          std::make_unique<SocketLink>(Descriptor(fds[1]), spill)};
+}
+
+template <typename Address>
+Ends tcp_pair(Address address, int family) {
+  Descriptor listener(::socket(family, SOCK_STREAM, 0));
+  socklen_t length = sizeof address;
+  auto* const target = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener.get(), target, length) != 0 || ::listen(listener.get(), 1) != 0 ||
+      ::getsockname(listener.get(), target, &length) != 0) {
+    throw std::runtime_error("no listener");
+  }
+  Descriptor caller(::socket(family, SOCK_STREAM, 0));
+  if (::connect(caller.get(), target, length) != 0) throw std::runtime_error("no connection");
+  Descriptor called(::accept(listener.get(), nullptr, nullptr));
+  return {std::make_unique<SocketLink>(std::move(caller)), std::make_unique<SocketLink>(std::move(called))};
+}
+
+Ends tcp4_pair() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return tcp_pair(address, AF_INET);
+}
+
+Ends tcp6_pair() {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  return tcp_pair(address, AF_INET6);
+}
+
+bool has_ipv6() {
+  const Descriptor probe(::socket(AF_INET6, SOCK_STREAM, 0));
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  return probe && ::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+}
+
+Ends make(const std::string& kind) {
+  if (kind == "tcp over IPv6" && has_ipv6()) return tcp6_pair();
+  if (kind == "tcp over IPv4" || kind == "tcp over IPv6") return tcp4_pair();
+  if (kind == "unix") return unix_pair();
+  if (kind == "unix, header-sized spill") return unix_pair(sizeof(FrameHeader));
+  return LoopbackLink::make_pair(4096);
+}
+
+// Polls both ends until `done`; a test that would hang fails instead.
+void run(Ends& ends, Recorder& left, Recorder& right, const std::function<bool()>& done) {
+  for (int polls = 0; !done(); ++polls) {
+    if (polls == 2'000'000) throw std::runtime_error("nothing moves any more");
+    if (ends.first) ends.first->poll(left);
+    if (ends.second) ends.second->poll(right);
+  }
+}
+
+}  // namespace
+
+#define EVERY_LINK                                                                                                     \
+  const std::string kind = GENERATE("tcp over IPv4", "tcp over IPv6", "unix", "unix, header-sized spill", "loopback"); \
+  CAPTURE(kind);                                                                                                       \
+  Ends ends = make(kind);                                                                                              \
+  Recorder left, right
+
+TEST_CASE("a link carries frames in order, whole, both ways", "[transport][link]") {
+  EVERY_LINK;
+  std::vector<std::unique_ptr<TestFrame>> there, back;
+  const std::size_t sizes[] = {0, 1, 7, 63, 64, 65, 1000, 8192, 8193, 100'000};
+  for (unsigned i = 0; i < std::size(sizes); ++i) {
+    there.push_back(std::make_unique<TestFrame>(i, pattern(sizes[i], i)));
+    back.push_back(std::make_unique<TestFrame>(100 + i, pattern(sizes[i], 100 + i)));
+    ends.first->send(*there.back());
+    ends.second->send(*back.back());
+  }
+  run(ends, left, right, [&] { return left.frames.size() == there.size() && right.frames.size() == there.size(); });
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    CHECK(right.frames[i].header.tag == i);
+    CHECK(right.frames[i].payload == there[i]->storage);
+    CHECK(left.frames[i].header.tag == 100 + i);
+    CHECK(left.frames[i].payload == back[i]->storage);
+    CHECK(there[i]->sent == 1);
+  }
+  CHECK(ends.first->flushed());
+  CHECK(left.closed_count + right.closed_count == 0);
+}
+
+TEST_CASE("a huge frame arrives whole", "[transport][link]") {
+  EVERY_LINK;
+  TestFrame frame(1, pattern(std::size_t{32} << 20, 3));
+  ends.first->send(frame);
+  run(ends, left, right, [&] { return right.frames.size() == 1; });
+  CHECK(right.frames[0].payload == frame.storage);
+  CHECK(frame.sent == 1);
+}
+
+TEST_CASE("many small frames arrive in order", "[transport][link]") {
+  EVERY_LINK;
+  constexpr unsigned kFrames = 20'000;
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (unsigned i = 0; i < kFrames; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(i, pattern(i % 40, i)));
+    ends.first->send(*frames.back());
+  }
+  run(ends, left, right, [&] { return right.frames.size() == kFrames; });
+  bool right_order = true;
+  for (unsigned i = 0; i < kFrames; ++i) {
+    right_order &= right.frames[i].header.tag == i && right.frames[i].payload == frames[i]->storage;
+  }
+  CHECK(right_order);
+}
+
+TEST_CASE("a reader that does not read holds the sender back and loses nothing", "[transport][link]") {
+  EVERY_LINK;
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  std::size_t sent = 0;
+  // Far more than any socket buffer: some frame must stay with the sender.
+  for (unsigned i = 0; i < 64; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(i, pattern(std::size_t{1} << 20, i)));
+    ends.first->send(*frames.back());
+    ends.first->poll(left);
+  }
+  for (const auto& frame : frames) sent += static_cast<std::size_t>(frame->sent);
+  CHECK(sent < frames.size());
+  CHECK_FALSE(ends.first->flushed());
+  run(ends, left, right, [&] { return right.frames.size() == frames.size(); });
+  for (unsigned i = 0; i < frames.size(); ++i) CHECK(right.frames[i].payload == frames[i]->storage);
+}
+
+TEST_CASE("the end of a peer is seen once, after everything that it sent", "[transport][link]") {
+  EVERY_LINK;
+  TestFrame small(1, pattern(10, 1));
+  TestFrame large(2, pattern(200'000, 2));
+  ends.first->send(small);
+  ends.first->send(large);
+  run(ends, left, right, [&] { return large.sent == 1; });
+  ends.first.reset();
+  run(ends, left, right, [&] { return right.closed_count > 0; });
+  REQUIRE(right.frames.size() == 2);
+  CHECK(right.frames[1].payload == large.storage);
+  for (int i = 0; i < 10; ++i) ends.second->poll(right);
+  CHECK(right.closed_count == 1);
+  CHECK_FALSE(right.cause.empty());
+  TestFrame late(3, pattern(10, 3));
+  ends.second->send(late);  // swallowed, without harm
+  ends.second->poll(right);
+  CHECK(right.closed_count == 1);
+}
+
+TEST_CASE("a frame taken back leaves the stream whole", "[transport][link]") {
+  EVERY_LINK;
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (unsigned i = 0; i < 32; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(i, pattern(std::size_t{1} << 20, i)));
+    ends.first->send(*frames.back());
+  }
+  // Take back everything that is not out; at most one of them has begun, and must still arrive whole.
+  std::size_t out = 0;
+  for (auto& frame : frames) {
+    if (frame->sent == 1) {
+      ++out;
+      continue;
+    }
+    ends.first->release(*frame);
+    std::fill(frame->storage.begin(), frame->storage.end(), std::byte{0xee});
+  }
+  TestFrame last(99, pattern(100, 99));
+  ends.first->send(last);
+  run(ends, left, right, [&] { return !right.frames.empty() && right.frames.back().header.tag == 99; });
+  CHECK(right.frames.size() - 1 >= out);
+  CHECK(right.frames.size() - 1 <= out + 1);
+  for (const auto& frame : right.frames) CHECK(frame.payload == pattern(frame.payload.size(), frame.header.tag));
+}
+
+TEST_CASE("a payload that nobody wants is thrown away and the next frame arrives", "[transport][link]") {
+  EVERY_LINK;
+  TestFrame unwanted(1, pattern(500'000, 1));
+  TestFrame wanted(2, pattern(50, 2));
+  right.refuse = 1;
+  ends.first->send(unwanted);
+  ends.first->send(wanted);
+  run(ends, left, right, [&] { return !right.frames.empty() && right.frames.back().header.tag == 2; });
+  CHECK(right.frames.back().payload == wanted.storage);
+}
+
+TEST_CASE("a socket that brings no frames of ours is given up", "[transport][socket_link]") {
+  int fds[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+  const Descriptor stranger(fds[0]);
+  SocketLink link{Descriptor(fds[1])};
+  const std::string garbage(200, 'x');
+  REQUIRE(::write(stranger.get(), garbage.data(), garbage.size()) == 200);
+  Recorder recorder;
+  for (int i = 0; i < 3; ++i) link.poll(recorder);
+  CHECK(recorder.frames.empty());
+  CHECK(recorder.closed_count == 1);
+}

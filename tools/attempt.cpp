@@ -1,0 +1,307 @@
+#include "tools/attempt.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace rondo::detail {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGCONT};
+
+/// For a rank that told the others to end, to end itself: they may be faster.
+constexpr milliseconds kBlameTime{250};
+/// For a killed process to go: only one in an uninterruptible system call takes longer.
+constexpr seconds kKillTime{10};
+
+std::string seconds_text(std::chrono::nanoseconds time) {
+  return fmt::format("{:.6g} s", std::chrono::duration<double>(time).count());
+}
+
+Descriptor duplicate(int fd) { return Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
+
+}  // namespace
+
+Attempt::Attempt(const Plan& plan, int number)
+    : plan_(plan),
+      number_(number),
+      ends_(static_cast<std::size_t>(plan.options.size)),
+      ranks_(static_cast<std::size_t>(plan.options.size)),
+      output_(context_, {plan.options.prefix, plan.options.output_directory, number}, plan.options.size),
+      guardian_(prepare(), plan.inherited, fmt::format("rondo-{}-{}", plan.facts.id, number)) {
+  serve();
+}
+
+std::vector<RankStart> Attempt::prepare() {
+  // Heard from now on, so that none is lost between the fork and the loop.
+  for (const int signal : kForwarded) {
+    if (!is_ignored(signal)) signals_.add(signal);
+  }
+  outcome_.oom_before = OomKills::now();
+  std::vector<RankStart> starts;
+  for (int rank = 0; rank < plan_.options.size; ++rank) starts.push_back(prepare_rank(rank));
+  return starts;
+}
+
+RankStart Attempt::prepare_rank(int rank) {
+  RankStart start;
+  start.program = plan_.program;
+  start.arguments = plan_.options.command;
+  start.environment = make_environment(rank_variables(plan_.facts, rank, number_), plan_.options.exports);
+  if (!plan_.cores.empty()) start.cpus = plan_.cores[static_cast<std::size_t>(rank) % plan_.cores.size()].cpus;
+  Ends& ends = ends_[static_cast<std::size_t>(rank)];
+  Pipe output = make_pipe(), error = make_pipe();
+  ends.output = std::move(output.read);
+  start.output = std::move(output.write);
+  ends.error = std::move(error.read);
+  start.error = std::move(error.write);
+  std::tie(ends.control, start.control) = make_socket_pair(SOCK_STREAM);
+  if (rank != 0) {
+    start.input = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  } else if (::isatty(STDIN_FILENO) == 0) {
+    start.input = duplicate(STDIN_FILENO);
+  } else {
+    Pipe input = make_pipe();
+    start.input = std::move(input.read);
+    typed_input_ = std::move(input.write);
+  }
+  if (!start.input) throw_errno("cannot open a standard input");
+  return start;
+}
+
+void Attempt::serve() {
+  const RunOptions& options = plan_.options;
+  output_.start();
+  hub_ = std::make_unique<Hub>(context_, Hub::Job{.id = plan_.facts.id,
+                                                  .attempt = static_cast<std::uint32_t>(number_),
+                                                  .size = options.size,
+                                                  .key = JobKey::random()});
+  for (int rank = 0; rank < options.size; ++rank) {
+    Ends& ends = ends_[static_cast<std::size_t>(rank)];
+    output_.add(rank, std::move(ends.output), std::move(ends.error));
+    hub_->adopt(ends.control.release(), rank);
+    if (options.report_bindings) {
+      const std::string where =
+          plan_.cores.empty() ? "not bound"
+                              : "bound to " + plan_.cores[static_cast<std::size_t>(rank) % plan_.cores.size()].name;
+      output_.note(fmt::format("rondo-run: rank {} is {}", rank, where));
+    }
+  }
+  if (typed_input_) input_ = std::make_unique<TerminalInput>(context_, std::move(typed_input_));
+  if (plan_.deadline) {
+    deadline_.expires_at(*plan_.deadline);
+    deadline_.async_wait([this](const asio::error_code& error) {
+      if (!error) on_deadline();
+    });
+  }
+  reports_.assign(duplicate(guardian_.descriptor()).release());
+  wait_for_reports();
+  wait_for_signal();
+}
+
+Attempt::Result Attempt::run() {
+  context_.run();
+  return result();
+}
+
+void Attempt::wait_for_reports() {
+  reports_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
+    if (!error) take_reports();
+  });
+}
+
+void Attempt::take_reports() {
+  while (true) {
+    Report report{};
+    switch (guardian_.read(report)) {
+      case Guardian::Read::nothing: return wait_for_reports();
+      case Guardian::Read::ended: return on_guardian_end();
+      case Guardian::Read::report: break;
+    }
+    if (report.kind == Report::Kind::started) {
+      record(report.rank).pid = report.pid;
+    } else if (report.kind == Report::Kind::ended) {
+      on_end(report);
+    } else if (!decided_) {
+      outcome_.first_rank = report.rank;
+      outcome_.error = report.value;
+      decide(Outcome::Kind::not_started);
+      kill_job();
+    }
+  }
+}
+
+void Attempt::on_end(const Report& report) {
+  RankRecord& rank = record(report.rank);
+  rank.wait_status = report.value;
+  rank.end = stage_ == Stage::running       ? RankRecord::End::own
+             : stage_ == Stage::terminating ? RankRecord::End::terminated
+                                            : RankRecord::End::killed;
+  ++ended_;
+  const std::optional<Notice> said = hub_->failure();  // by the ranks, before the hub hears of this end
+  hub_->report_end(report.rank, describe_end(report.value));
+  if (exit_status_of(report.value) != 0 && stage_ == Stage::running) on_failure(report.rank, said);
+  if (ended_ < plan_.options.size) return;
+  if (first_failed_ >= 0 && !decided_) blame_first();
+  // What the ranks started and left behind ends with them; the guardian goes when nothing is left.
+  guardian_.sweep(SIGTERM);
+  if (stage_ == Stage::running) {
+    stage_ = Stage::terminating;
+    after(plan_.options.grace, &Attempt::kill_job);
+  }
+}
+
+/// Which rank was first is known by the order in which they end, but for one case: a rank that says through the hub why
+/// the job must end makes the others end too, and they may be faster.
+void Attempt::on_failure(int rank, const std::optional<Notice>& said) {
+  if (decided_) return;
+  if (first_failed_ < 0) first_failed_ = rank;
+  if (said) outcome_.reason = said->text;
+  const int author = said && said->kind == Notice::Kind::abort ? said->rank : -1;
+  if (author == rank) first_failed_ = rank;
+  if (author >= 0 && author != rank && record(author).end == RankRecord::End::none) {
+    if (first_failed_ == rank) after(kBlameTime, &Attempt::blame_first);
+    return;
+  }
+  blame_first();
+}
+
+void Attempt::blame_first() {
+  outcome_.first_rank = first_failed_;
+  outcome_.oom_after = OomKills::now();
+  const int status = record(first_failed_).wait_status;
+  if (interrupted_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) {
+    outcome_.signal = SIGINT;
+    decide(Outcome::Kind::signalled);
+  } else {
+    decide(Outcome::Kind::rank_failed);
+  }
+  end_job(SIGTERM);
+}
+
+void Attempt::on_deadline() {
+  if (stage_ == Stage::terminating || stage_ == Stage::killing) return;
+  decide(Outcome::Kind::timed_out);
+  if (stage_ == Stage::draining) return give_up();
+  hub_->abort(fmt::format("the job is not done after the --timeout of {}", seconds_text(*plan_.options.timeout)));
+  end_job(SIGTERM);
+}
+
+void Attempt::decide(Outcome::Kind kind) {
+  if (decided_) return;
+  decided_ = true;
+  outcome_.kind = kind;
+}
+
+void Attempt::end_job(int signal) {
+  if (stage_ != Stage::running) return;
+  stage_ = Stage::terminating;
+  guardian_.signal(signal);
+  guardian_.signal(SIGCONT);  // a stopped process would hear nothing
+  after(plan_.options.grace, &Attempt::kill_job);
+}
+
+void Attempt::kill_job() {
+  if (stage_ == Stage::killing || stage_ == Stage::draining) return;
+  stage_ = Stage::killing;
+  guardian_.kill();
+  after(kKillTime, &Attempt::give_up);
+}
+
+void Attempt::give_up() {
+  leave_at_once_ = true;
+  context_.stop();
+}
+
+void Attempt::after(std::chrono::nanoseconds delay, void (Attempt::*then)()) {
+  timer_.expires_after(delay);
+  timer_.async_wait([this, then](const asio::error_code& error) {
+    if (!error) (this->*then)();
+  });
+}
+
+void Attempt::on_guardian_end() {
+  if (!guardian_.conclude() || (ended_ < plan_.options.size && !decided_)) decide(Outcome::Kind::guardian_lost);
+  stage_ = Stage::draining;
+  timer_.cancel();
+  // Who was told to stop does not wait for ever for a reader that does not read; else only --timeout or a signal ends
+  // that.
+  const bool told = outcome_.kind == Outcome::Kind::signalled || outcome_.kind == Outcome::Kind::timed_out;
+  if (told) after(plan_.options.grace, &Attempt::give_up);
+  if (input_) input_->close();
+  output_.finish([this] { context_.stop(); });
+}
+
+void Attempt::wait_for_signal() {
+  signals_.async_wait([this](const asio::error_code& error, int signal) {
+    if (error) return;
+    on_signal(signal);
+    wait_for_signal();
+  });
+}
+
+void Attempt::on_signal(int signal) {
+  const bool to_end = signal == SIGTERM || signal == SIGHUP || signal == SIGINT;
+  if (stage_ == Stage::draining) {
+    // Only a reader of our output that does not read keeps us.
+    if (to_end) give_up();
+  } else if (signal == SIGINT && (interrupted_ || stage_ != Stage::running)) {
+    outcome_.signal = SIGINT;
+    decide(Outcome::Kind::signalled);
+    kill_job();
+  } else if (signal == SIGTERM || signal == SIGHUP) {
+    outcome_.signal = signal;
+    decide(Outcome::Kind::signalled);
+    end_job(signal);
+  } else {
+    guardian_.signal(signal);
+    if (signal == SIGINT) interrupted_ = true;
+    if (signal == SIGTSTP) ::raise(SIGSTOP);
+    if (signal == SIGCONT && input_) input_->resume();
+  }
+}
+
+Attempt::Result Attempt::result() {
+  const RunOptions& options = plan_.options;
+  // A rank may be told to end, and end well.
+  const bool all_well = outcome_.kind == Outcome::Kind::signalled && ended_ == options.size &&
+                        std::all_of(ranks_.begin(), ranks_.end(),
+                                    [](const RankRecord& rank) { return exit_status_of(rank.wait_status) == 0; });
+  if (all_well) outcome_.kind = Outcome::Kind::succeeded;
+  const SummaryFacts facts{.program = plan_.program,
+                           .host = plan_.host,
+                           .timeout = options.timeout ? seconds_text(*options.timeout) : "",
+                           .grace = seconds_text(options.grace),
+                           .attempt = number_,
+                           .attempts = options.max_restarts + 1};
+  const int first = outcome_.kind == Outcome::Kind::rank_failed ? outcome_.first_rank : 0;
+  Result result{outcome_.kind, exit_status(outcome_, ranks_),
+                summarize(outcome_, ranks_, facts, output_.last_lines(first)), leave_at_once_};
+  if (stage_ == Stage::killing) {
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank].end != RankRecord::End::none || ranks_[rank].pid < 0) continue;
+      result.summary += fmt::format("rondo-run: rank {}, pid {} does not end, {} after SIGKILL\n", rank,
+                                    ranks_[rank].pid, seconds_text(kKillTime));
+    }
+  }
+  const std::string lost = output_.failure();
+  if (!lost.empty()) {
+    result.summary += fmt::format("rondo-run: {}\n", lost);
+    if (result.status == 0) result.status = kLauncherError;
+  }
+  return result;
+}
+
+}  // namespace rondo::detail

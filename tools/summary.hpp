@@ -1,0 +1,63 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tools/job_cgroup.hpp"
+
+namespace rondo::detail {
+
+/// What became of one rank.
+struct RankRecord {
+  enum class End {
+    none,        ///< it runs, or was never started
+    own,         ///< it ended before anything was done to it
+    terminated,  ///< after the launcher had sent it a signal to end
+    killed,      ///< after SIGKILL was sent too
+  };
+  pid_t pid = -1;
+  End end = End::none;
+  int wait_status = 0;
+};
+
+/// How one attempt went.
+struct Outcome {
+  enum class Kind {
+    succeeded,
+    rank_failed,
+    not_started,    ///< the program could not be run: `error` is errno
+    timed_out,      ///< --timeout
+    signalled,      ///< the launcher was told to stop by `signal`
+    guardian_lost,  ///< somebody killed the guardian process
+  };
+  Kind kind = Kind::succeeded;
+  int first_rank = -1;  ///< rank_failed, not_started
+  int signal = 0;
+  int error = 0;
+  std::string reason;  ///< what the first rank said of itself when it left, if it did
+  OomKills oom_before, oom_after;
+};
+
+int exit_status(const Outcome& outcome, const std::vector<RankRecord>& ranks);
+
+/// What the summary says beside the outcome.
+struct SummaryFacts {
+  std::string program;
+  std::string host;
+  std::string timeout;  ///< as text, with its unit
+  std::string grace;
+  int attempt = 0;
+  int attempts = 1;
+};
+
+/// For the user, several lines, each with its end; empty when all went well.
+std::string summarize(const Outcome& outcome, const std::vector<RankRecord>& ranks, const SummaryFacts& facts,
+                      const std::deque<std::string>& last_lines);
+
+/// {0, 1, 2, 5} -> "ranks 0-2 and 5"; {3} -> "rank 3".
+std::string name_ranks(const std::vector<int>& ranks);
+
+}  // namespace rondo::detail

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace rondo::detail {
+
+enum class FrameKind : std::uint8_t {
+  eager = 1,  ///< header and payload of a message
+  rts,        ///< request to send: a message of `bytes` waits at the sender under `id`
+  cts,        ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`
+  data,       ///< payload of the message whose cts named `id`
+  cancel,     ///< the sender gave up the message that the receiver awaits under `id`
+  credit,     ///< the receiver has consumed `bytes` more of what was sent eagerly
+  bye,        ///< the last frame of a peer that leaves in order; `number` is 1 when it leaves after an error
+};
+
+/// Every frame starts with this, little-endian on the wire:
+///
+///   0 version  1 kind  2 type  3 context   4 tag (u32)       8 communicator (u64)
+///   16 number (u32)    20 id (u32)        24 bytes (u64)    32 fingerprint of the call (32 bytes)
+struct FrameHeader {
+  static constexpr std::uint8_t kVersion = 1;
+  enum Context : std::uint8_t { point_to_point, collective };
+
+  std::uint8_t version = kVersion;
+  FrameKind kind = FrameKind::eager;
+  std::uint8_t type = 0;  ///< element type of a point-to-point message; 0: bytes
+  std::uint8_t context = point_to_point;
+  std::uint32_t tag = 0;  ///< user's tag, or the lane of a collective
+  std::uint64_t communicator = 0;
+  std::uint32_t number = 0;  ///< of the operation on its communicator; in a cts the receiver's id
+  std::uint32_t id = 0;      ///< of a rendezvous, given by whoever has to find it again
+  std::uint64_t bytes = 0;   ///< of the payload that follows (eager, data), or that is spoken of
+  std::array<std::uint64_t, 4> fingerprint{};
+
+  /// Payload bytes that follow this header on the wire.
+  std::uint64_t payload_bytes() const noexcept {
+    return kind == FrameKind::eager || kind == FrameKind::data ? bytes : 0;
+  }
+};
+
+static_assert(sizeof(FrameHeader) == 64 && std::is_trivially_copyable_v<FrameHeader>);
+static_assert(std::endian::native == std::endian::little,
+              "the wire is little-endian, and so is every host rondo knows");
+
+}  // namespace rondo::detail

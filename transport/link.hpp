@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "transport/frame.hpp"
+
+namespace rondo::detail {
+
+/// One frame on its way out. Owned by the sender, borrowed by the link from `send` until `on_sent` or `release`.
+struct Outgoing {
+  FrameHeader header;
+  std::span<const std::byte> payload;
+  /// The link needs the payload no more. Called from `send` or `poll` of the link; must not call the link.
+  void (*on_sent)(Outgoing&) noexcept = nullptr;
+
+  Outgoing* next = nullptr;  ///< the link's: the frame behind this one
+  std::size_t written = 0;   ///< the link's: bytes of header and payload already handed over
+};
+
+/// Where arriving frames go. Called from `Link::poll`; must not destroy the link.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  /// A frame whose whole payload is in the link's memory. `payload` is valid during the call: copy or reduce out of it.
+  virtual void deliver(const FrameHeader& header, std::span<const std::byte> payload) = 0;
+
+  /// A frame whose payload is still to come: the place for its `header.bytes`, or nullptr to have it thrown away.
+  /// The place belongs to the link until `arrived`, or until `Link::discard`.
+  virtual std::byte* accept(const FrameHeader& header) = 0;
+
+  /// The payload of the accepted frame is complete.
+  virtual void arrived(const FrameHeader& header) = 0;
+
+  /// The link is dead: nothing was lost before `cause`, nothing comes after it. Called once.
+  virtual void closed(const std::string& cause) = 0;
+};
+
+/// One ordered, reliable stream of frames to one peer.
+///
+/// Thread: all calls come from whoever holds the engine's baton; a link has no lock and no thread of its own.
+/// Order: frames arrive in the order of `send`.
+/// Failure: `poll` reports it once through `Sink::closed`; from then on `send` swallows frames without `on_sent`.
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  /// Hands over what can be handed over now and queues the rest. `on_sent` may run before `send` returns.
+  virtual void send(Outgoing& frame) = 0;
+
+  /// Takes the payload back before `on_sent`. A frame of which a part is already on the wire is completed from a
+  /// copy, so that the stream stays whole; one that has not begun is dropped.
+  virtual void release(Outgoing& frame) = 0;
+
+  /// The place named by the last `accept` is gone: throw the rest of that payload away. `arrived` is still called.
+  virtual void discard() = 0;
+
+  /// Moves what can move without blocking; returns the number of frames and pieces of payload that moved.
+  virtual std::size_t poll(Sink& sink) = 0;
+
+  /// True when every frame has been handed over to the system.
+  virtual bool flushed() const = 0;
+
+  /// Ends the outgoing stream after what was handed over; the other side reads everything and then sees the end.
+  virtual void shut_down() noexcept = 0;
+
+  /// True when the other side's system has everything that was handed over (or the link is dead).
+  virtual bool drained() const = 0;
+
+  /// The descriptor to block on, and whether it must become writable (readable always); -1: there is none.
+  virtual int descriptor() const = 0;
+  virtual bool wants_write() const = 0;
+
+  /// "tcp", "unix", "loopback": for logs and the benchmark.
+  virtual std::string_view transport() const = 0;
+};
+
+/// First in, first out, linked through the frames themselves.
+class FrameQueue {
+ public:
+  bool empty() const noexcept { return head_ == nullptr; }
+  Outgoing* head() const noexcept { return head_; }
+  void push(Outgoing& frame) noexcept {
+    frame.next = nullptr;
+    (tail_ ? tail_->next : head_) = &frame;
+    tail_ = &frame;
+  }
+  Outgoing& pop() noexcept {
+    Outgoing& frame = *head_;
+    head_ = frame.next;
+    if (!head_) tail_ = nullptr;
+    return frame;
+  }
+  /// Puts `replacement` where `frame` is; nullptr takes `frame` out. False: `frame` is not in the queue.
+  bool replace(Outgoing& frame, Outgoing* replacement) noexcept;
+
+ private:
+  Outgoing* head_ = nullptr;
+  Outgoing* tail_ = nullptr;
+};
+
+inline bool FrameQueue::replace(Outgoing& frame, Outgoing* replacement) noexcept {
+  Outgoing* before = nullptr;
+  for (Outgoing* at = head_; at; before = at, at = at->next) {
+    if (at != &frame) continue;
+    Outgoing* const follower = frame.next;
+    Outgoing* const link = replacement ? replacement : follower;
+    if (replacement) replacement->next = follower;
+    (before ? before->next : head_) = link;
+    if (tail_ == &frame) tail_ = replacement ? replacement : before;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/descriptor.hpp"
+#include "transport/link.hpp"
+
+namespace rondo::detail {
+
+/// A Link over a connected stream socket, TCP or Unix-domain: one sendmsg for header and payload, tried at once and
+/// queued only when the socket is full; about one recvmsg a message, payload straight to its place with the next
+/// header riding along.
+class SocketLink final : public Link {
+ public:
+  /// Makes `socket` non-blocking; a TCP socket gets TCP_NODELAY. `spill_bytes` is what one read may take beyond the
+  /// payload that it is for (headers and small payloads; at least one header).
+  explicit SocketLink(Descriptor socket, std::size_t spill_bytes = kSpillBytes);
+  ~SocketLink() override;
+
+  void send(Outgoing& frame) override;
+  void release(Outgoing& frame) override;
+  void discard() override { place_ = nullptr; }
+  std::size_t poll(Sink& sink) override;
+  bool flushed() const override { return queue_.empty() || broken_; }
+  void shut_down() noexcept override;
+  bool drained() const override;
+  int descriptor() const override { return socket_.get(); }
+  bool wants_write() const override { return !queue_.empty() && !broken_; }
+  std::string_view transport() const override { return tcp_ ? "tcp" : "unix"; }
+
+  static constexpr std::size_t kSpillBytes = 8192;
+
+ private:
+  struct Detached;  // a frame whose sender is gone, finished from a copy
+
+  std::size_t flush();
+  std::size_t write_queue();
+  bool read(Sink& sink, std::size_t& moved);
+  std::size_t parse(Sink& sink);
+  void begin(Sink& sink, const FrameHeader& header);
+  void fail(int error);
+
+  Descriptor socket_;
+  bool tcp_ = false;
+  bool broken_ = false;  // nothing can be written any more
+  bool dead_ = false;    // and everything has been read
+  bool reported_ = false;
+  std::string cause_;
+
+  FrameQueue queue_;
+  std::vector<std::unique_ptr<Detached>> detached_;
+
+  std::vector<std::byte> spill_;
+  std::size_t spill_begin_ = 0;
+  std::size_t spill_end_ = 0;
+
+  bool in_payload_ = false;  // current_ has been accepted and is not complete
+  FrameHeader current_;
+  std::byte* place_ = nullptr;  // of current_; nullptr: thrown away
+  std::size_t remaining_ = 0;   // payload bytes of current_ still to come
+};
+
+}  // namespace rondo::detail

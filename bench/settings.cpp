@@ -82,7 +82,7 @@ void add_options(CLI::App& app, Typed& typed, Settings& settings) {
   app.add_option("--algorithm", typed.algorithm, "instead of the tuning table's choice");
   app.add_option("--chunk", typed.chunk, "bytes of a pipeline's chunk, instead of the tuning table's choice")
       ->type_name("SIZE");
-  app.add_option("--transport", typed.transport, "auto, unix, tcp");
+  app.add_option("--transport", typed.transport, "auto, shm, unix, tcp");
   app.add_flag("--in-place", settings.in_place, "input and output in one buffer");
 
   app.add_option("-w,--warmup", settings.warmup, "untimed iterations before each size");
@@ -167,7 +167,8 @@ void interpret(const Typed& typed, Settings& settings) {
   settings.algorithm = *algorithm;
   if (!typed.transport.empty())
     settings.transport =
-        name_of(std::array{Transport::automatic, Transport::unix_socket, Transport::tcp}, typed.transport, "transport");
+        name_of(std::array{Transport::automatic, Transport::shm, Transport::unix_socket, Transport::tcp},
+                typed.transport, "transport");
   settings.chunk_bytes = size_of(typed.chunk, "--chunk");
 
   for (const auto& text : typed.sizes) settings.sizes.push_back(size_of(text, "--sizes"));

@@ -107,9 +107,10 @@ const std::array kKnobs{
     Knob{"RONDO_INSECURE", "1: go without a job key on addresses other than loopback",
          [](Config& c, std::string_view text) { c.insecure = parse_switch(text); },
          [](const Config& c) { return std::string(c.insecure ? "1" : "0"); }},
-    Knob{"RONDO_TRANSPORT", "between ranks of one host: auto, unix, tcp",
+    Knob{"RONDO_TRANSPORT", "between ranks of one host: auto, shm, unix, tcp",
          [](Config& c, std::string_view text) {
-           c.transport = one_of(text, std::array{Transport::automatic, Transport::unix_socket, Transport::tcp});
+           c.transport =
+               one_of(text, std::array{Transport::automatic, Transport::shm, Transport::unix_socket, Transport::tcp});
          },
          [](const Config& c) { return std::string(to_string(c.transport)); }},
     Knob{"RONDO_INTERFACE", "network interface to use, by name or address",
@@ -191,7 +192,7 @@ std::string_view to_string(LogLevel level) noexcept {
 }
 
 std::string_view to_string(Transport transport) noexcept {
-  constexpr std::array<std::string_view, 3> names{"auto", "unix", "tcp"};
+  constexpr std::array<std::string_view, 4> names{"auto", "shm", "unix", "tcp"};
   return names[static_cast<std::size_t>(transport)];
 }
 

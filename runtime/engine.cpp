@@ -5,13 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "transport/resting.hpp"
+
 namespace rondo::detail {
 namespace {
 
-// Links that nobody awaits anything from, and connections being made, are looked at every so many passes.
+// Links that nobody awaits anything from are looked at every so many passes.
 constexpr unsigned kPassesPerLook = 64;
-// The control connection is looked at every so many passes, and after each sleep.
-constexpr unsigned kPassesPerControl = 1024;
 // What an idle rank sleeps at the most, and while a clock runs against somebody.
 constexpr Duration kLongSleep = std::chrono::milliseconds(500);
 constexpr Duration kShortSleep = std::chrono::milliseconds(20);
@@ -207,14 +207,14 @@ void Engine::give_scratch(std::byte* memory, std::size_t bytes) noexcept {
 }
 
 std::size_t Engine::poll(bool everything) {
-  ++passes_;
-  const bool look = everything || passes_ % kPassesPerLook == 0;
+  const bool look = everything || ++passes_ % kPassesPerLook == 0;
   std::size_t moved = 0;
-  if (connector_ && (look || connector_->busy())) moved += connector_->poll();
+  if (connector_ && (everything || connector_->busy())) moved += connector_->poll();
   bool lost = false;
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
     if (!look && !peer.awaited() && expected_from_any_ == 0) continue;
+    if (everything) peer.link()->check();
     moved += peer.poll();
     lost |= peer.gone();
   }
@@ -225,7 +225,7 @@ std::size_t Engine::poll(bool everything) {
       return true;
     });
   }
-  if (control_ && (everything || passes_ % kPassesPerControl == 0)) poll_control();
+  if (control_ && everything) poll_control();
   if (!ready_.empty()) {
     run_ready();
     ++moved;
@@ -270,7 +270,9 @@ void Engine::handle(const Notice& notice) {
 
 void Engine::tick_if_due() {
   const Time now = clock_.now();
-  if (now - last_tick_ >= kShortSleep) tick(now);
+  if (now - last_tick_ < kShortSleep) return;
+  tick(now);
+  poll(true);
 }
 
 void Engine::tick(Time now) {
@@ -316,6 +318,10 @@ void Engine::watch_operations(Time now) {
 }
 
 Duration Engine::prepare_to_sleep() {
+  if (rest(true)) {
+    Resting::order();
+    if (poll(true) > 0) return Duration::zero();
+  }
   for (Peer* peer : active_) {
     if (peer->link()->descriptor() >= 0) waiter_.watch(peer->link()->descriptor(), peer->link()->wants_write());
   }
@@ -331,6 +337,12 @@ Duration Engine::prepare_to_sleep() {
   return verdict_due || !suspects_.empty() || !leavers_.empty() ? kShortSleep : kLongSleep;
 }
 
+bool Engine::rest(bool resting) {
+  bool shared = false;
+  for (Peer* peer : active_) shared |= peer->link()->rest(resting);
+  return shared;
+}
+
 void Engine::leave(bool by_exception) {
   for (Peer* peer : active_) peer->leave(by_exception || failure_seen_);
   const Time until = clock_.now() + kLeaveTimeout;
@@ -340,8 +352,8 @@ void Engine::leave(bool by_exception) {
   while (clock_.now() < until &&
          ((connector_ && connector_->busy()) || std::any_of(active_.begin(), active_.end(), unsent))) {
     if (poll(true) > 0) continue;
-    prepare_to_sleep();
-    waiter_.wait(std::chrono::milliseconds(1));
+    if (prepare_to_sleep() > Duration::zero()) waiter_.wait(std::chrono::milliseconds(1));
+    awake();
   }
   for (Peer* peer : active_) peer->link()->shut_down();
 }

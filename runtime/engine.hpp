@@ -99,8 +99,11 @@ class Engine {
   void tick(Time now);
   /// The same, at most once in a while: for callers who look for news again and again and never wait.
   void tick_if_due();
-  /// Tells the waiter which descriptors to watch; returns how long one may sleep at the most.
+  /// Tells the waiter which descriptors to watch, and those who share memory that they must wake this rank. Returns how
+  /// long one may sleep at the most; zero: not at all, something has come.
   Duration prepare_to_sleep();
+  /// After that, and after the sleep if there was one.
+  void awake() { rest(false); }
 
   /// Says goodbye on every link and waits (a second at the most) until the other systems have what was sent.
   void leave(bool by_exception);
@@ -112,6 +115,7 @@ class Engine {
     Time since;
   };
 
+  bool rest(bool resting);
   void poll_control();
   void handle(const Notice& notice);
   void peer_dead(int world_rank, const std::string& cause);

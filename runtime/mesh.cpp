@@ -19,6 +19,7 @@
 #include "runtime/endpoint.hpp"
 #include "runtime/engine.hpp"
 #include "transport/loopback_link.hpp"
+#include "transport/shm_offer.hpp"
 #include "transport/socket_link.hpp"
 
 namespace rondo::detail {
@@ -68,6 +69,8 @@ struct Mesh::Attempt {
   bool over_unix = false;
   int tries = 1;
   Time since{};
+  ShmOffer offer;
+  bool agreed = false;  // on what carries the frames
 };
 
 Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address)
@@ -124,8 +127,14 @@ void Mesh::start(int world_rank, bool may_be_unix) {
                                      fmt::format("it is on {} host and listens on no TCP port (RONDO_TRANSPORT={})",
                                                  same_host(to) ? "this" : "another", to_string(config_.transport)));
   }
-  auto attempt = std::make_unique<Attempt>(Attempt{
-      {}, Handshake::initiate(terms(world_rank), key_), world_rank, true, over_unix, 1, engine_->clock().now()});
+  auto attempt = std::make_unique<Attempt>(Attempt{{},
+                                                   Handshake::initiate(terms(world_rank), key_),
+                                                   world_rank,
+                                                   true,
+                                                   over_unix,
+                                                   1,
+                                                   engine_->clock().now(),
+                                                   ShmOffer(true, no_shared_memory())});
   std::string cause;
   attempt->socket = call(to, over_unix, cause);
   if (!attempt->socket && over_unix && !to.tcp.empty()) {
@@ -199,14 +208,32 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
       drop(*accepted_.front());
       accepted_.erase(accepted_.begin());
     }
-    accepted_.push_back(
-        std::make_unique<Attempt>(Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
-                                          &listener == &unix_listener_, 1, engine_->clock().now()}));
+    accepted_.push_back(std::make_unique<Attempt>(
+        Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
+                &listener == &unix_listener_, 1, engine_->clock().now(), ShmOffer(false, no_shared_memory())}));
   }
 }
 
-// Moves a handshake. True: it is over, for better or worse.
+// Why frames shall not go through shared memory; empty: they may.
+std::string Mesh::no_shared_memory() const {
+  if (config_.transport != Transport::unix_socket) return {};
+  return fmt::format("rank {} has RONDO_TRANSPORT=unix", identity_.rank);
+}
+
+// Moves what has to be said before the first frame. True: it is over, for better or worse.
 bool Mesh::step(Attempt& attempt) {
+  const bool accepted = attempt.handshake.done() && attempt.handshake.verdict() == Verdict::accepted;
+  if (!(accepted && attempt.handshake.output().empty()) && !shake_hands(attempt)) return false;
+  if (attempt.handshake.verdict() != Verdict::accepted || !attempt.handshake.output().empty() || !attempt.over_unix) {
+    return true;
+  }
+  const ShmOffer::Progress progress = attempt.offer.step(attempt.socket);
+  attempt.agreed = progress == ShmOffer::Progress::agreed;
+  return progress != ShmOffer::Progress::pending;
+}
+
+// Moves a handshake. True: it is over, for better or worse.
+bool Mesh::shake_hands(Attempt& attempt) {
   for (;;) {
     while (!attempt.handshake.output().empty()) {
       const auto output = attempt.handshake.output();
@@ -254,10 +281,9 @@ void Mesh::decide(Attempt& attempt) {
 void Mesh::established(Attempt& attempt) {
   if (waiter_) waiter_->forget(attempt.socket.get());
   if (attempt.handshake.verdict() == Verdict::accepted && attempt.handshake.output().empty()) {
-    auto link = std::make_unique<SocketLink>(std::move(attempt.socket));
-    log_.info("rank {}: {}, connected from {}", attempt.rank, link->transport(),
-              attempt.started_here ? "here" : "there");
-    return engine_->peer(attempt.rank).attach(std::move(link));
+    if (attempt.agreed || !attempt.over_unix) return attach(attempt);
+    if (attempt.started_here) failed(attempt, "the connection was closed before shared memory was agreed on");
+    return;
   }
   if (!attempt.started_here) {
     // A stranger: it gets no more than this line.
@@ -271,6 +297,19 @@ void Mesh::established(Attempt& attempt) {
     case Verdict::pending: return failed(attempt, "the connection was closed during the handshake");
     default: return engine_->peer_unreachable(attempt.rank, attempt.handshake.text());
   }
+}
+
+void Mesh::attach(Attempt& attempt) {
+  const std::string& reason = attempt.offer.reason();
+  if (attempt.over_unix && !reason.empty() && config_.transport == Transport::shm) {
+    return engine_->peer_unreachable(attempt.rank, "RONDO_TRANSPORT=shm, but there is no shared memory: " + reason);
+  }
+  auto link = attempt.over_unix ? attempt.offer.make_link(std::move(attempt.socket))
+                                : std::make_unique<SocketLink>(std::move(attempt.socket));
+  log_.info("rank {}: {}, connected from {}{}{}{}", attempt.rank, link->transport(),
+            attempt.started_here ? "here" : "there", link->pull_from() > 0 ? ", long messages by process_vm_readv" : "",
+            reason.empty() ? "" : ", no shared memory: ", reason);
+  engine_->peer(attempt.rank).attach(std::move(link));
 }
 
 void Mesh::failed(Attempt& attempt, const std::string& cause) {

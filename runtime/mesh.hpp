@@ -20,8 +20,9 @@ namespace rondo::detail {
 
 class Engine;
 
-/// Picks a transport for each pair of ranks and makes the links, on first use: a Unix socket between ranks of one host,
-/// TCP otherwise or when RONDO_TRANSPORT says so. Every connection is authenticated before its first frame.
+/// Picks a transport for each pair of ranks and makes the links, on first use: shared memory between ranks of one host,
+/// or a Unix socket where that cannot be had; TCP otherwise, or when RONDO_TRANSPORT says so. Every connection is
+/// authenticated before its first frame.
 /// The only file that names concrete transports.
 class Mesh final : public Connector {
  public:
@@ -47,9 +48,12 @@ class Mesh final : public Connector {
   Descriptor call(const Address& to, bool over_unix, std::string& cause) const;
   HandshakeTerms terms(int peer) const;
   std::size_t accept_from(const Descriptor& listener);
+  std::string no_shared_memory() const;
   bool step(Attempt& attempt);
+  bool shake_hands(Attempt& attempt);
   void decide(Attempt& attempt);
   void established(Attempt& attempt);
+  void attach(Attempt& attempt);
   void failed(Attempt& attempt, const std::string& cause);
   void drop(Attempt& attempt);
 

@@ -14,8 +14,6 @@ std::uint64_t collective_key(const Operation& operation, std::uint32_t lane) {
   return std::uint64_t{operation.number()} << 32 | lane;
 }
 
-bool aligned(const std::byte* data) { return reinterpret_cast<std::uintptr_t>(data) % alignof(std::max_align_t) == 0; }
-
 }  // namespace
 
 Message::Message(Group& group, Operation* operation, int peer_rank)
@@ -98,6 +96,7 @@ void SendMessage::sent(Outgoing& frame) noexcept {
 void SendMessage::clear_to_send(std::uint32_t receiver_id) {
   header.kind = FrameKind::data;
   header.id = receiver_id;
+  if (!operation_) header.fingerprint = {};
   payload = whole_;
   state_ = State::in_link;
 }
@@ -232,11 +231,6 @@ void ReceiveMessage::landed() {
 }
 
 void ReceiveMessage::take(std::span<const std::byte> payload) {
-  if (fold_.combine && !aligned(payload.data())) {
-    std::byte* const target = place();
-    std::memcpy(target, payload.data(), payload.size());
-    return landed();
-  }
   if (fold_.combine) {
     fold_.combine(fold_.context, fold_.into.data(), payload.data(), payload.size());
   } else if (!payload.empty()) {

@@ -13,6 +13,9 @@ namespace {
 // A window lets at least this much through before it waits for credit.
 constexpr std::uint64_t kLeastWindow = 4096;
 
+// Where an rts of a point-to-point message, which needs no fingerprint, tells what `Link::pull` takes.
+enum PullWord : std::size_t { kPullAddress, kPullTicket };
+
 std::uint32_t next_id(std::uint32_t& last) { return ++last == 0 ? ++last : last; }
 
 }  // namespace
@@ -86,10 +89,8 @@ void Peer::send(SendMessage& message) {
     if (!engine_.suspected(*this)) message.group().member_left(message.peer_rank(), cause_);
     return;
   }
-  const std::uint64_t bytes = message.whole_.size();
-  const std::uint64_t cost = bytes + kFrameCost;
-  const bool may_be_eager = message.operation() || bytes <= engine_.settings().eager_limit;
-  if (may_be_eager && cost <= credit_) {
+  const std::uint64_t cost = message.whole_.size() + kFrameCost;
+  if (eager(message, cost)) {
     credit_ -= cost;
     message.header.kind = FrameKind::eager;
     message.payload = message.whole_;
@@ -97,12 +98,25 @@ void Peer::send(SendMessage& message) {
   }
   message.header.kind = FrameKind::rts;
   message.header.id = next_id(last_id_);
+  if (link_ && link_->pull_from() > 0 && message.whole_.size() > link_->pull_from()) {
+    message.header.fingerprint[kPullAddress] = reinterpret_cast<std::uint64_t>(message.whole_.data());
+    message.header.fingerprint[kPullTicket] = link_->pull_ticket();
+  }
   awaiting_cts_.emplace_back(message.header.id, &message);
   message.expect_from(*this);
   transmit(message);
 }
 
+bool Peer::eager(const SendMessage& message, std::uint64_t cost) const {
+  if (cost > credit_) return false;
+  if (message.operation()) return true;
+  const std::size_t pull_from = link_ ? link_->pull_from() : 0;
+  const std::size_t limit = engine_.settings().eager_limit;
+  return message.whole_.size() <= (pull_from > 0 ? std::min(limit, pull_from) : limit);
+}
+
 void Peer::take_back(SendMessage& message) {
+  if (link_ && message.header.kind == FrameKind::rts) link_->void_tickets();
   std::erase_if(awaiting_cts_, [&](const auto& entry) { return entry.second == &message; });
   if (message.state_ != SendMessage::State::in_link) return;
   if (link_) {
@@ -115,6 +129,13 @@ void Peer::take_back(SendMessage& message) {
 // Receives.
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
+  if (rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_) {
+    const std::span place(receive.place(), static_cast<std::size_t>(rts.bytes));
+    if (link_->pull(rts.fingerprint[kPullAddress], place, rts.fingerprint[kPullTicket])) {
+      decline(rts);
+      return receive.landed();
+    }
+  }
   const std::uint32_t id = next_id(last_id_);
   receive.state_ = ReceiveMessage::State::awaits_data;
   receive.expect_from(*this);

@@ -19,9 +19,10 @@ class Engine;
 ///
 /// Eager: header and payload at once, as long as the receiver has promised memory for it (the window); what the
 /// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
-/// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Collectives know
-/// both sides' schedule and are eager at any length. So the stream never stops for want of a receive, and memory stays
-/// bounded.
+/// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Where the link
+/// can pull, the rts says where the payload lies, the receiver fetches it and answers that it needs no more.
+/// Collectives know both sides' schedule and are eager at any length. So the stream never stops for want of a receive,
+/// and memory stays bounded.
 class Peer final : public Sink {
  public:
   Peer(Engine& engine, int world_rank);
@@ -76,6 +77,7 @@ class Peer final : public Sink {
   };
 
   void transmit(Outgoing& frame);
+  bool eager(const SendMessage& message, std::uint64_t cost) const;
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);

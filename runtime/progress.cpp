@@ -119,7 +119,10 @@ void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<boo
     if (parked_ > 0) baton_.notify_all();
     if (moves % kMovesPerTick == 0) {
       const Time now = clock_.now();
-      if (now >= next_tick) engine_.tick(now);
+      if (now >= next_tick) {
+        engine_.tick(now);
+        engine_.poll(true);
+      }
       if (next_tick == Time::max() || now >= next_tick) next_tick = now + kTickEvery;
       if (deadline && now >= *deadline) break;
     }
@@ -142,6 +145,10 @@ bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::op
         ::sched_yield();
       }
       return true;
+    case Idle::Step::look:
+      if (engine_.poll(true) > 0) idle.moved();
+      give_way(lock);
+      return true;
     case Idle::Step::sleep: break;
   }
   const Time now = clock_.now();
@@ -155,11 +162,14 @@ bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::op
 
 void Progress::sleep(std::unique_lock<std::mutex>& lock, Duration at_most) {
   const Duration limit = std::min(engine_.prepare_to_sleep(), at_most);
-  asleep_ = true;
-  lock.unlock();
-  waiter_.wait(limit);
-  lock.lock();
-  asleep_ = false;
+  if (limit > Duration::zero()) {
+    asleep_ = true;
+    lock.unlock();
+    waiter_.wait(limit);
+    lock.lock();
+    asleep_ = false;
+  }
+  engine_.awake();
 }
 
 void Progress::give_way(std::unique_lock<std::mutex>& lock) {

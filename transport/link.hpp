@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,7 +75,24 @@ class Link {
   virtual int descriptor() const = 0;
   virtual bool wants_write() const = 0;
 
-  /// "tcp", "unix", "loopback": for logs and the benchmark.
+  /// The thread is about to block (or is back): the other side must make `descriptor()` readable when it moves
+  /// something. True: it may do so without a system call of ours, and takes part in `SleeperBarrier`.
+  virtual bool rest(bool) noexcept { return false; }
+
+  /// Looks at what `poll` leaves out because it costs a system call: whether the other side is still there. Called
+  /// after each sleep and now and then.
+  virtual void check() {}
+
+  /// Messages longer than this are better fetched by the receiver with `pull` than sent; 0: it cannot be done here.
+  virtual std::size_t pull_from() const noexcept { return 0; }
+  /// What a message that may be fetched tells beside its address.
+  virtual std::uint64_t pull_ticket() const noexcept { return 0; }
+  /// Before memory that was offered is given back without having been fetched: no ticket from before is good any more.
+  virtual void void_tickets() noexcept {}
+  /// Copies from the other side's memory. False: that did not work, or the ticket was voided meanwhile.
+  virtual bool pull(std::uint64_t, std::span<std::byte>, std::uint64_t) { return false; }
+
+  /// "tcp", "unix", "shm", "loopback": for logs and the benchmark.
   virtual std::string_view transport() const = 0;
 };
 

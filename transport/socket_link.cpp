@@ -62,14 +62,6 @@ std::size_t gather(const Outgoing& frame, iovec* parts) {
 
 }  // namespace
 
-struct SocketLink::Detached : Outgoing {
-  explicit Detached(const Outgoing& frame) : Outgoing(frame), copy(frame.payload.begin(), frame.payload.end()) {
-    payload = copy;
-    on_sent = nullptr;
-  }
-  std::vector<std::byte> copy;
-};
-
 SocketLink::SocketLink(Descriptor socket, std::size_t spill_bytes)
     : socket_(std::move(socket)), spill_(std::max(spill_bytes, sizeof(FrameHeader))) {
   const int flags = ::fcntl(socket_.get(), F_GETFL);
@@ -127,12 +119,7 @@ std::size_t SocketLink::write_queue() {
     head.written += part;
     left -= part;
     if (head.written < size_of(head)) break;
-    queue_.pop();
-    if (head.on_sent) {
-      head.on_sent(head);
-    } else {
-      std::erase_if(detached_, [&](const auto& frame_copy) { return frame_copy.get() == &head; });
-    }
+    detached_.sent(queue_.pop());
   }
   return static_cast<std::size_t>(written);
 }
@@ -142,8 +129,7 @@ void SocketLink::release(Outgoing& frame) {
     queue_.replace(frame, nullptr);
     return;
   }
-  auto copy = std::make_unique<Detached>(frame);
-  if (queue_.replace(frame, copy.get())) detached_.push_back(std::move(copy));
+  detached_.take_over(queue_, frame);
 }
 
 std::size_t SocketLink::poll(Sink& sink) {

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <memory>
+#include <string>
 #include <vector>
 
 #include "transport/descriptor.hpp"
+#include "transport/detached_frames.hpp"
 #include "transport/link.hpp"
 
 namespace rondo::detail {
@@ -32,8 +33,6 @@ class SocketLink final : public Link {
   static constexpr std::size_t kSpillBytes = 8192;
 
  private:
-  struct Detached;  // a frame whose sender is gone, finished from a copy
-
   std::size_t flush();
   std::size_t write_queue();
   bool read(Sink& sink, std::size_t& moved);
@@ -49,7 +48,7 @@ class SocketLink final : public Link {
   std::string cause_;
 
   FrameQueue queue_;
-  std::vector<std::unique_ptr<Detached>> detached_;
+  DetachedFrames detached_;
 
   std::vector<std::byte> spill_;
   std::size_t spill_begin_ = 0;

@@ -27,7 +27,8 @@ enum class LogLevel : std::uint8_t { error, warn, info, debug };
 
 /// What may carry the frames between two ranks.
 enum class Transport : std::uint8_t {
-  automatic,    ///< Unix sockets on one host, TCP otherwise
+  automatic,    ///< shared memory on one host (Unix sockets where that cannot be had), TCP otherwise
+  shm,          ///< shared memory only
   unix_socket,  ///< Unix sockets only
   tcp,          ///< TCP only, on one host too
 };
@@ -57,7 +58,7 @@ struct Config {
   std::size_t half_open_limit = 64;                     ///< connections not authenticated yet (no variable)
 
   // How frames travel.
-  Transport transport = Transport::automatic;  ///< RONDO_TRANSPORT: auto, unix, tcp
+  Transport transport = Transport::automatic;  ///< RONDO_TRANSPORT: auto, shm, unix, tcp
   std::string interface;                       ///< RONDO_INTERFACE: name of a network interface, or its address
   std::size_t eager_limit = 64 << 10;          ///< RONDO_EAGER_LIMIT: longer messages wait for their receive
   std::size_t unexpected_bytes = 64 << 20;     ///< RONDO_UNEXPECTED_BYTES: memory for messages nobody asked for yet

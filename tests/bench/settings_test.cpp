@@ -83,7 +83,7 @@ TEST_CASE("bad arguments are refused with what was got and what is wanted", "[be
   CHECK_THAT(refusal({"latency", "--seconds", "-1"}), ContainsSubstring("--seconds: got -1, wanted more than 0"));
   CHECK_THAT(refusal({"latency", "--seconds", "1", "-i", "3"}), ContainsSubstring("excludes"));
   CHECK_THAT(refusal({"latency", "--sizes", "8", "-b", "8"}), ContainsSubstring("excludes"));
-  CHECK_THAT(refusal({"latency", "--transport", "carrier"}), ContainsSubstring("known: auto, unix, tcp"));
+  CHECK_THAT(refusal({"latency", "--transport", "carrier"}), ContainsSubstring("known: auto, shm, unix, tcp"));
   CHECK_THAT(refusal({"latency", "--bogus"}), ContainsSubstring("--bogus"));
 }
 

@@ -202,7 +202,7 @@ TEST_CASE("a bad value of a variable ends every rank with what is wanted", "[pro
     CHECK_THAT(ended.out, ContainsSubstring("failed with bad_configuration"));
     CHECK_THAT(ended.out, ContainsSubstring(wanted));
   };
-  check("RONDO_TRANSPORT=foo", "RONDO_TRANSPORT: got \"foo\", wanted one of auto, unix, tcp");
+  check("RONDO_TRANSPORT=foo", "RONDO_TRANSPORT: got \"foo\", wanted one of auto, shm, unix, tcp");
   check("RONDO_EAGER_LIMIT=12Q", "RONDO_EAGER_LIMIT: ");
   check("RONDO_TIMEOUT=soon", "RONDO_TIMEOUT: ");
   check("RONDO_ALGORITHM=spiral", "an algorithm instead of \"spiral\"");

@@ -12,6 +12,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/frames.hpp"
+#include "tests/support/shm_pair.hpp"
 #include "transport/loopback_link.hpp"
 #include "transport/socket_link.hpp"
 
@@ -71,6 +72,8 @@ Ends make(const std::string& kind) {
   if (kind == "tcp over IPv4" || kind == "tcp over IPv6") return tcp4_pair();
   if (kind == "unix") return unix_pair();
   if (kind == "unix, header-sized spill") return unix_pair(sizeof(FrameHeader));
+  if (kind == "shm") return shm_pair();
+  if (kind == "shm, a ring of 64 lines") return shm_pair(64);
   return LoopbackLink::make_pair(4096);
 }
 
@@ -78,17 +81,21 @@ Ends make(const std::string& kind) {
 void run(Ends& ends, Recorder& left, Recorder& right, const std::function<bool()>& done) {
   for (int polls = 0; !done(); ++polls) {
     if (polls == 2'000'000) throw std::runtime_error("nothing moves any more");
-    if (ends.first) ends.first->poll(left);
-    if (ends.second) ends.second->poll(right);
+    for (auto* const end : {ends.first.get(), ends.second.get()}) {
+      if (!end) continue;
+      if (polls % 64 == 0) end->check();
+      end->poll(end == ends.first.get() ? left : right);
+    }
   }
 }
 
 }  // namespace
 
-#define EVERY_LINK                                                                                                     \
-  const std::string kind = GENERATE("tcp over IPv4", "tcp over IPv6", "unix", "unix, header-sized spill", "loopback"); \
-  CAPTURE(kind);                                                                                                       \
-  Ends ends = make(kind);                                                                                              \
+#define EVERY_LINK                                                                                                    \
+  const std::string kind = GENERATE("tcp over IPv4", "tcp over IPv6", "unix", "unix, header-sized spill", "loopback", \
+                                    "shm", "shm, a ring of 64 lines");                                                \
+  CAPTURE(kind);                                                                                                      \
+  Ends ends = make(kind);                                                                                             \
   Recorder left, right
 
 TEST_CASE("a link carries frames in order, whole, both ways", "[transport][link]") {

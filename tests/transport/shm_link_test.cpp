@@ -1,0 +1,167 @@
+// What only the link through shared memory has; the suite of all links is in link_test.cpp.
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <system_error>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/frames.hpp"
+#include "tests/support/shm_pair.hpp"
+#include "transport/resting.hpp"
+#include "transport/shm_offer.hpp"
+
+using namespace rondo::detail;
+using namespace rondo::testing;
+
+namespace {
+
+bool readable(const Link& link) {
+  pollfd wanted{link.descriptor(), POLLIN, 0};
+  return ::poll(&wanted, 1, 0) == 1;
+}
+
+struct Sockets {
+  Sockets() {
+    int fds[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) throw std::runtime_error("socketpair");
+    here = Descriptor(fds[0]);
+    there = Descriptor(fds[1]);
+  }
+  Descriptor here, there;
+};
+
+// Lets two sides agree; returns what carries their frames, and why.
+std::pair<std::string, std::string> agree(ShmOffer offers, ShmOffer accepts) {
+  Sockets sockets;
+  auto first = ShmOffer::Progress::pending;
+  auto second = ShmOffer::Progress::pending;
+  for (int i = 0; i < 10 && second == ShmOffer::Progress::pending; ++i) {
+    if (first == ShmOffer::Progress::pending) first = offers.step(sockets.here);
+    second = accepts.step(sockets.there);
+  }
+  if (first == ShmOffer::Progress::pending) first = offers.step(sockets.here);
+  if (first != ShmOffer::Progress::agreed || second != ShmOffer::Progress::agreed) return {"nothing", ""};
+  const auto left = offers.make_link(std::move(sockets.here));
+  const auto right = accepts.make_link(std::move(sockets.there));
+  if (left->transport() != right->transport() || offers.reason() != accepts.reason()) return {"two things", ""};
+  Recorder recorder;
+  TestFrame frame(7, pattern(1000, 7));
+  left->send(frame);
+  right->poll(recorder);
+  return {recorder.frames.size() == 1 ? std::string(right->transport()) : "silence", offers.reason()};
+}
+
+}  // namespace
+
+TEST_CASE("two sides agree on shared memory, or say why not", "[transport][shm]") {
+  using Answer = std::pair<std::string, std::string>;
+  CHECK(agree(ShmOffer(true, ""), ShmOffer(false, "")) == Answer("shm", ""));
+  CHECK(agree(ShmOffer(true, "not here"), ShmOffer(false, "")) == Answer("unix", "not here"));
+  CHECK(agree(ShmOffer(true, ""), ShmOffer(false, "not there")) == Answer("unix", "not there"));
+}
+
+TEST_CASE("an offer without the memory that it speaks of is refused", "[transport][shm]") {
+  Sockets sockets;
+  ShmOffer accepts(false, "");
+  std::array<std::byte, 128> nonsense{};
+  REQUIRE(::write(sockets.here.get(), nonsense.data(), nonsense.size()) == 128);
+  CHECK(accepts.step(sockets.there) == ShmOffer::Progress::broken);
+  sockets.here.reset();
+  CHECK(ShmOffer(false, "").step(sockets.there) == ShmOffer::Progress::broken);
+}
+
+TEST_CASE("memory that may shrink, or of another size, is not mapped", "[transport][shm]") {
+  const SharedMemory good = SharedMemory::create(8192);
+  CHECK_NOTHROW(SharedMemory::map(Descriptor(::dup(good.descriptor())), 8192));
+  CHECK_THROWS_AS(SharedMemory::map(Descriptor(::dup(good.descriptor())), 4096), std::system_error);
+  CHECK(::ftruncate(good.descriptor(), 4096) != 0);
+  Descriptor soft(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(soft.get(), 8192) == 0);
+  CHECK_THROWS_AS(SharedMemory::map(std::move(soft), 8192), std::system_error);
+}
+
+TEST_CASE("a side that rests is woken by what is sent to it, once", "[transport][shm]") {
+  auto [left, right] = shm_pair();
+  Recorder recorder;
+  TestFrame first(1, pattern(8, 1)), second(2, pattern(8, 2)), third(3, pattern(8, 3));
+  left->send(first);
+  CHECK_FALSE(readable(*right));
+  right->rest(true);
+  Resting::order();
+  left->send(second);
+  CHECK(readable(*right));
+  right->rest(false);
+  right->check();
+  CHECK_FALSE(readable(*right));
+  left->send(third);
+  CHECK_FALSE(readable(*right));
+  while (right->poll(recorder) > 0) {
+  }
+  CHECK(recorder.frames.size() == 3);
+  CHECK(recorder.closed_count == 0);
+}
+
+TEST_CASE("a sender that waits for room and rests is woken when there is some", "[transport][shm]") {
+  auto [left, right] = shm_pair(64);
+  Recorder recorder;
+  TestFrame frame(1, pattern(100'000, 1));
+  left->send(frame);
+  left->rest(true);
+  Resting::order();
+  while (right->poll(recorder) > 0) {
+  }
+  CHECK(readable(*left));
+}
+
+TEST_CASE("a payload is pulled from the other side's memory while its ticket is good", "[transport][shm]") {
+  auto [left, right] = shm_pair();
+  const auto payload = pattern(100'000, 5);
+  const auto address = reinterpret_cast<std::uint64_t>(payload.data());
+  std::vector<std::byte> into(payload.size());
+  CHECK(right->pull_from() > 0);
+  CHECK(right->pull(address, into, left->pull_ticket()));
+  CHECK(into == payload);
+  const std::uint64_t ticket = left->pull_ticket();
+  left->void_tickets();
+  CHECK_FALSE(right->pull(address, into, ticket));
+  CHECK(right->pull(address, into, left->pull_ticket()));
+  // Memory that is not there: it is not tried again.
+  CHECK_FALSE(right->pull(8, into, left->pull_ticket()));
+  CHECK(right->pull_from() == 0);
+}
+
+TEST_CASE("records that no rondo writes end the link", "[transport][shm]") {
+  const auto kind = GENERATE(LineRing::Kind::piece, LineRing::Kind::frame, LineRing::Kind::long_frame,
+                             static_cast<LineRing::Kind>(99));
+  CAPTURE(static_cast<int>(kind));
+  SharedMemory made = SharedMemory::create(ShmLink::memory_bytes(64));
+  SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());
+  Sockets sockets;
+  ShmLink link(std::move(sockets.here), std::move(mapped), false, 0, 64);
+  RingWriter writer(made.data(), 64);
+  std::byte* const record = writer.reserve(16);
+  REQUIRE(record != nullptr);
+  std::memset(record, 0xee, 16);
+  writer.publish(kind, 16);
+  Recorder recorder;
+  for (int i = 0; i < 3; ++i) link.poll(recorder);
+  CHECK(recorder.frames.empty());
+  CHECK(recorder.closed_count == 1);
+}
+
+TEST_CASE("a mark that promises more than the ring holds ends the link", "[transport][shm]") {
+  SharedMemory made = SharedMemory::create(ShmLink::memory_bytes(64));
+  SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());
+  Sockets sockets;
+  ShmLink link(std::move(sockets.here), std::move(mapped), false, 0, 64);
+  const std::uint64_t mark = std::uint64_t{2} << 56 | 1'000'000;
+  std::memcpy(made.data() + sizeof(LineRing::Control), &mark, sizeof mark);
+  Recorder recorder;
+  for (int i = 0; i < 3; ++i) link.poll(recorder);
+  CHECK(recorder.closed_count == 1);
+}

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace rondo::detail {
+
+/// One direction between two processes: records in shared memory, first in, first out, one writer and one reader.
+///
+///     control   | line | line | line | line | ...
+///     consumed    ^ a record starts on a line: its mark (8 bytes), then its bytes, over as many lines as it takes
+///     resting
+///     voided
+///
+/// A mark that is not zero says that the record is there and how long it is; the writer stores it last. So a short
+/// message moves one cache line from the writer to the reader, and no index that both touch. Before a record is
+/// published the mark of the line behind it is cleared: whatever lay there before, the reader sees no record yet.
+/// A record lies in one piece; where the end of the ring is too near, a `skip` record fills the rest.
+struct LineRing {
+  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kMark = sizeof(std::uint64_t);
+
+  enum class Kind : std::uint8_t { skip = 1, frame, long_frame, piece };
+
+  /// Written seldom, so that they stay in both sides' caches; the first two by the reader.
+  struct Control {
+    alignas(2 * kLine) std::atomic<std::uint64_t> consumed;  ///< lines that the writer may use again
+    alignas(2 * kLine) std::atomic<std::uint32_t> resting;   ///< the reader's process sleeps: it must be woken
+    alignas(2 * kLine) std::atomic<std::uint64_t> voided;    ///< the writer's: how often offered memory was taken back
+  };
+
+  /// Memory for a ring of `lines`, a power of two.
+  static constexpr std::size_t bytes(std::size_t lines) { return sizeof(Control) + lines * kLine; }
+
+  /// Lines that a record of so many bytes takes.
+  static constexpr std::uint64_t lines_of(std::size_t bytes) { return (kMark + bytes + kLine - 1) / kLine; }
+};
+static_assert(sizeof(LineRing::Control) == 6 * LineRing::kLine);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+
+class RingWriter {
+ public:
+  RingWriter() = default;
+  /// `memory` is zeroed, aligned to a page, and holds `LineRing::bytes(lines)`.
+  RingWriter(std::byte* memory, std::size_t lines);
+
+  /// The longest record.
+  std::size_t most() const noexcept { return lines_ / 4 * LineRing::kLine - LineRing::kMark; }
+  /// Where a record of so many bytes may be written; nullptr while there is no room.
+  std::byte* reserve(std::size_t bytes) noexcept;
+  /// What was written there is a record of so many bytes.
+  void publish(LineRing::Kind kind, std::size_t bytes) noexcept;
+
+  LineRing::Control& control() const noexcept { return *control_; }
+
+ private:
+  std::byte* line(std::uint64_t position) const noexcept { return data_ + (position & (lines_ - 1)) * LineRing::kLine; }
+  void mark(std::uint64_t position, std::uint64_t value, std::memory_order order) const noexcept;
+  bool room(std::uint64_t lines) noexcept;
+
+  LineRing::Control* control_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::uint64_t lines_ = 0;
+  std::uint64_t position_ = 0;  // lines written since the start
+  std::uint64_t consumed_ = 0;  // the reader's word, as last seen
+};
+
+class RingReader {
+ public:
+  struct Record {
+    LineRing::Kind kind;
+    std::span<const std::byte> bytes;
+  };
+
+  RingReader() = default;
+  RingReader(std::byte* memory, std::size_t lines);
+
+  /// Whether a record is there.
+  bool ready() const noexcept { return mark() != 0; }
+  /// The record that is there; of kind `skip` when none is after all, of no kind when the mark is nonsense.
+  Record front() noexcept;
+  /// Done with it: its lines may be used again. True: the writer has been told so, and may be waiting for it.
+  bool pop() noexcept;
+
+  LineRing::Control& control() const noexcept { return *control_; }
+
+ private:
+  std::byte* line(std::uint64_t position) const noexcept { return data_ + (position & (lines_ - 1)) * LineRing::kLine; }
+  std::uint64_t mark() const noexcept;
+  bool advance(std::uint64_t lines) noexcept;
+
+  LineRing::Control* control_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::uint64_t lines_ = 0;
+  std::uint64_t position_ = 0;  // lines read since the start
+  std::uint64_t told_ = 0;      // of them, what the writer knows
+};
+
+}  // namespace rondo::detail

@@ -1,0 +1,63 @@
+#include "transport/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace rondo::detail {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+[[noreturn]] void fail(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
+
+}  // namespace
+
+SharedMemory SharedMemory::create(std::size_t bytes) {
+  Descriptor descriptor(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor) fail(errno, "memfd_create");
+  // Unlike a first touch, which would kill the process, this says when there is no memory.
+  int refused = 0;
+  do {
+    refused = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes));
+  } while (refused == EINTR);
+  if (refused != 0) fail(refused, "no shared memory");
+  if (::fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) fail(errno, "sealing shared memory");
+  return SharedMemory(std::move(descriptor), bytes);
+}
+
+SharedMemory SharedMemory::map(Descriptor descriptor, std::size_t bytes) {
+  struct stat status {};
+  if (::fstat(descriptor.get(), &status) != 0) fail(errno, "shared memory that was offered");
+  const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || status.st_size < 0 ||
+      static_cast<std::size_t>(status.st_size) != bytes) {
+    fail(EINVAL, "shared memory that was offered is of another size, or may shrink");
+  }
+  return SharedMemory(std::move(descriptor), bytes);
+}
+
+SharedMemory::SharedMemory(Descriptor descriptor, std::size_t bytes) : descriptor_(std::move(descriptor)) {
+  void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor_.get(), 0);
+  if (mapped == MAP_FAILED) fail(errno, "mapping shared memory");
+  bytes_ = {static_cast<std::byte*>(mapped), bytes};
+}
+
+SharedMemory::SharedMemory(SharedMemory&& other) noexcept
+    : descriptor_(std::move(other.descriptor_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  if (!bytes_.empty()) ::munmap(bytes_.data(), bytes_.size());
+}
+
+}  // namespace rondo::detail

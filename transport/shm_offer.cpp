@@ -1,0 +1,144 @@
+#include "transport/shm_offer.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "transport/shm_link.hpp"
+#include "transport/socket_link.hpp"
+
+namespace rondo::detail {
+namespace {
+
+constexpr std::uint32_t kVersion = 1;
+
+// A word at an address that only this process has: whoever reads it there may read this process.
+std::uint64_t cookie() {
+  static const std::uint64_t kCookie = [] {
+    std::uint64_t bits = 0;
+    return ::getrandom(&bits, sizeof bits, 0) == sizeof bits ? bits : 0;
+  }();
+  return kCookie;
+}
+
+const std::uint64_t* cookie_place() {
+  static const std::uint64_t kPlaced = cookie();
+  return &kPlaced;
+}
+
+}  // namespace
+
+/// Both directions: 0 version (u32), 4 accepted (u32), 8 bytes of memory (u64), 16 address of the cookie (u64),
+/// 24 the cookie (u64), 32 why not (95 characters at the most, ending in 0).
+struct ShmOffer::Message {
+  std::uint32_t version = kVersion;
+  std::uint32_t accepted = 0;
+  std::uint64_t memory_bytes = ShmLink::memory_bytes();
+  std::uint64_t cookie_address = reinterpret_cast<std::uint64_t>(cookie_place());
+  std::uint64_t cookie = detail::cookie();
+  std::array<char, 96> refusal{};
+};
+
+ShmOffer::Progress ShmOffer::step(const Descriptor& socket) {
+  if (offers_ && !sent_) {
+    if (refusal_.empty()) {
+      try {
+        memory_ = SharedMemory::create(ShmLink::memory_bytes());
+      } catch (const std::system_error& error) {
+        refusal_ = error.what();
+      }
+    }
+    if (!send(socket, refusal_.empty())) return Progress::broken;
+  }
+  return receive(socket);
+}
+
+// A message is small and the socket empty: it goes whole.
+bool ShmOffer::send(const Descriptor& socket, bool with_memory) {
+  sent_ = true;
+  Message message;
+  message.accepted = refusal_.empty() ? 1 : 0;
+  refusal_.copy(message.refusal.data(), message.refusal.size() - 1);
+  iovec part{&message, sizeof message};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (with_memory) {
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int));
+    const int descriptor = memory_.descriptor();
+    std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
+  }
+  return ::sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof message;
+}
+
+ShmOffer::Progress ShmOffer::receive(const Descriptor& socket) {
+  Message message;
+  iovec part{&message, sizeof message};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Progress::pending;
+  Descriptor memory;
+  if (const cmsghdr* const rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
+      rights && rights->cmsg_type == SCM_RIGHTS && rights->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
+    memory = Descriptor(descriptor);
+  }
+  if (got != sizeof message || message.version != kVersion) return Progress::broken;
+  if (refusal_.empty() && message.accepted == 0) {
+    message.refusal.back() = '\0';
+    refusal_ = message.refusal.data();
+    if (refusal_.empty()) refusal_ = "the other side refused it";
+  }
+  if (!offers_) {
+    if (refusal_.empty() && message.memory_bytes == ShmLink::memory_bytes()) {
+      try {
+        memory_ = SharedMemory::map(std::move(memory), ShmLink::memory_bytes());
+      } catch (const std::system_error& error) {
+        refusal_ = error.what();
+      }
+    } else if (refusal_.empty()) {
+      refusal_ = "the other side has another size of ring";
+    }
+    if (!send(socket, false)) return Progress::broken;
+  }
+  if (refusal_.empty()) probe(socket, message);
+  return Progress::agreed;
+}
+
+void ShmOffer::probe(const Descriptor& socket, const Message& other) {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || credentials.pid <= 0) return;
+  std::uint64_t found = ~other.cookie;
+  const iovec here{&found, sizeof found};
+  const iovec there{reinterpret_cast<void*>(other.cookie_address), sizeof found};
+  const bool read = ::process_vm_readv(credentials.pid, &here, 1, &there, 1, 0) == sizeof found;
+  if (read && found == other.cookie && found != 0) readable_pid_ = credentials.pid;
+}
+
+std::unique_ptr<Link> ShmOffer::make_link(Descriptor socket) {
+  if (!refusal_.empty()) return std::make_unique<SocketLink>(std::move(socket));
+  return std::make_unique<ShmLink>(std::move(socket), std::move(memory_), offers_, readable_pid_);
+}
+
+}  // namespace rondo::detail

@@ -162,7 +162,7 @@ void interpret(const Typed& typed, Settings& settings) {
   if (!algorithm)
     throw UsageError(
         fmt::format("unknown algorithm '{}'; known: automatic, ring, tree, recursive_doubling, chain, "
-                    "linear, bruck, pairwise, dissemination",
+                    "linear, bruck, pairwise, dissemination, direct, sliced",
                     typed.algorithm));
   settings.algorithm = *algorithm;
   if (!typed.transport.empty())

@@ -8,16 +8,18 @@
 
 namespace rondo::detail {
 
-/// A collective on its way: its memory, its plan, and the coroutine of its algorithm over a HostMemoryPort.
+/// A collective on its way: its memory, its plan, and the coroutine of its algorithm, over messages (HostMemoryPort) or
+/// over shared memory (DirectPort).
 class CollectiveOperation final : public Operation {
  public:
   CollectiveOperation(Group& group, const Call& call, CollectiveCall request, const Arguments& arguments, Plan plan);
 
  private:
   Task body() override;
+  Task in_shared_memory();
 
   HostMemory memory_;
-  const Plan plan_;
+  Plan plan_;
   HostMemoryPort port_;
 };
 

@@ -31,13 +31,15 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   question.ranks = group.size();
   question.oversubscribed = settings.oversubscribed;
   question.commutative = commutative;
+  question.one_host = agreed && group.one_host();
 
   Algorithm asked = request.options.algorithm;
   const auto index = static_cast<std::size_t>(request.collective);
   const Algorithm preferred = settings.algorithm[index];
-  const bool mistaken = settings.algorithm_named[index] && !is_valid(request.collective, preferred);
-  const bool configured =
-      asked == Algorithm::automatic && (mistaken || is_valid(request.collective, preferred, commutative));
+  Question at_best = question;
+  at_best.commutative = at_best.one_host = true;
+  const bool mistaken = settings.algorithm_named[index] && !is_valid(at_best, preferred);
+  const bool configured = asked == Algorithm::automatic && (mistaken || is_valid(question, preferred));
   if (configured) asked = preferred;
   const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
   try {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -22,8 +23,22 @@ using C = Collective;
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.
+//
+// Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out.
 constexpr TuningRule kTable[] = {
-    // collective, up to bytes, ranks from, to, crowd, {algorithm, chunk bytes}
+    // collective, up to bytes, ranks from, to, crowd, {algorithm, chunk bytes}, reach
+    {C::all_reduce, 4 * KiB, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::all_reduce, kAnyBytes, 2, kAnyRanks, Crowd::any, {sliced, 0}, Reach::one_host},
+    {C::reduce, 16 * KiB, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::reduce, kAnyBytes, 2, kAnyRanks, Crowd::any, {sliced, 0}, Reach::one_host},
+    {C::broadcast, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::scatter, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::gather, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::all_gather, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::reduce_scatter, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::all_to_all, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::barrier, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+
     {C::all_reduce, 128 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, kAnyBytes, 1, 2, Crowd::any, {ring, 64 * KiB}},
     {C::all_reduce, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
@@ -78,6 +93,8 @@ constexpr Algorithm kAllGather[] = {ring, bruck};
 constexpr Algorithm kReduceScatter[] = {tree, ring};
 constexpr Algorithm kAllToAll[] = {pairwise};
 constexpr Algorithm kBarrier[] = {dissemination};
+constexpr Algorithm kDirect[] = {direct};
+constexpr Algorithm kDirectOrSliced[] = {direct, sliced};
 
 bool reduces(Collective collective) {
   return collective == C::all_reduce || collective == C::reduce || collective == C::reduce_scatter;
@@ -87,7 +104,7 @@ bool fits(const TuningRule& rule, const Question& question) {
   return rule.collective == question.collective && question.bytes <= rule.up_to_bytes &&
          rule.ranks_from <= question.ranks && question.ranks <= rule.ranks_to &&
          (rule.crowd == Crowd::any || (rule.crowd == Crowd::oversubscribed) == question.oversubscribed) &&
-         is_valid(rule.collective, rule.choice.algorithm, question.commutative);
+         (rule.reach == Reach::any || question.one_host) && is_valid(question, rule.choice.algorithm);
 }
 
 const TuningRule* find_rule(const Question& question, Algorithm algorithm) {
@@ -118,8 +135,9 @@ std::string names(std::span<const Algorithm> algorithms) {
 
 std::string names_for(const Question& question) {
   std::vector<Algorithm> possible;
-  for (const Algorithm algorithm : algorithms_of(question.collective)) {
-    if (is_valid(question.collective, algorithm, question.commutative)) possible.push_back(algorithm);
+  for (const auto& algorithms : {algorithms_of(question.collective), shared_algorithms_of(question.collective)}) {
+    std::copy_if(algorithms.begin(), algorithms.end(), std::back_inserter(possible),
+                 [&](Algorithm algorithm) { return is_valid(question, algorithm); });
   }
   return names(possible);
 }
@@ -151,6 +169,22 @@ std::span<const Algorithm> algorithms_of(Collective collective) noexcept {
   }
 }
 
+std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept {
+  switch (collective) {
+    case C::none:
+    case C::subgroup: return {};
+    case C::all_reduce:
+    case C::reduce: return kDirectOrSliced;
+    default: return kDirect;
+  }
+}
+
+bool is_valid(const Question& question, Algorithm algorithm) noexcept {
+  if (!shares_memory(algorithm)) return is_valid(question.collective, algorithm, question.commutative);
+  const auto algorithms = shared_algorithms_of(question.collective);
+  return question.one_host && std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
+}
+
 bool is_valid(Collective collective, Algorithm algorithm, bool commutative) noexcept {
   if (reduces(collective) && !commutative && algorithm == ring) return false;
   const auto algorithms = algorithms_of(collective);
@@ -158,14 +192,15 @@ bool is_valid(Collective collective, Algorithm algorithm, bool commutative) noex
 }
 
 Choice choose(const Question& question, Algorithm asked, Algorithm preferred, std::size_t chunk_bytes) {
-  if (asked != automatic && !is_valid(question.collective, asked, question.commutative)) {
+  if (asked != automatic && !is_valid(question, asked)) {
     throw Error(Errc::invalid_argument,
-                fmt::format("{}{} has no algorithm {}, wanted {}", to_string(question.collective),
-                            question.commutative ? "" : " with an operator that does not commute", to_string(asked),
-                            names_for(question)));
+                fmt::format("{}{}{} has no algorithm {}, wanted {}", to_string(question.collective),
+                            question.commutative ? "" : " with an operator that does not commute",
+                            shares_memory(asked) && !question.one_host ? " among ranks that do not share memory" : "",
+                            to_string(asked), names_for(question)));
   }
   Algorithm wanted = asked;
-  if (wanted == automatic && is_valid(question.collective, preferred, question.commutative)) wanted = preferred;
+  if (wanted == automatic && is_valid(question, preferred)) wanted = preferred;
 
   Choice choice{wanted, 0};
   if (const TuningRule* rule = find_rule(question, wanted)) {

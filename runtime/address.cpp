@@ -15,7 +15,9 @@
 
 namespace rondo::detail {
 
-std::string Address::pack() const { return fmt::format("2\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores); }
+std::string Address::pack() const {
+  return fmt::format("3\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, shares ? "shares" : "");
+}
 
 Address Address::unpack(std::string_view text) {
   auto next = [rest = text]() mutable {
@@ -27,8 +29,8 @@ Address Address::unpack(std::string_view text) {
     rest.remove_prefix(end + 1);
     return std::string(taken);
   };
-  if (const std::string version = next(); version != "2") {
-    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '2'", printable(version)));
+  if (const std::string version = next(); version != "3") {
+    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '3'", printable(version)));
   }
   Address address;
   address.host_id = next();
@@ -40,7 +42,18 @@ Address Address::unpack(std::string_view text) {
     throw Error(Errc::protocol,
                 fmt::format("the address of a rank says '{}' cores, wanted a number from 1", printable(cores)));
   }
+  address.shares = next() == "shares";
   return address;
+}
+
+std::vector<int> hosts(std::span<const Address> addresses) {
+  std::map<std::string_view, int> first;
+  std::vector<int> hosts;
+  for (const Address& address : addresses) {
+    const int rank = static_cast<int>(hosts.size());
+    hosts.push_back(address.shares ? first.try_emplace(address.host_id, rank).first->second : -1);
+  }
+  return hosts;
 }
 
 bool oversubscribed(std::span<const Address> addresses) {

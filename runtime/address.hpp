@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rondo::detail {
 
@@ -12,6 +13,7 @@ struct Address {
   std::string unix_name;  ///< abstract; empty: it does not listen there
   std::string tcp;        ///< "127.0.0.1:4711", "[::1]:4711"; empty: it does not listen there
   int cores = 1;          ///< of its host, or of the container that it runs in
+  bool shares = false;    ///< it may share memory with others of its host
 
   std::string pack() const;
   /// Throws Error{protocol} for what `pack` does not make.
@@ -22,6 +24,9 @@ struct Address {
 
 /// Whether ranks share cores: some host has more of them than cores. Every rank gets the same answer from one table.
 bool oversubscribed(std::span<const Address> addresses);
+
+/// Of each rank: the lowest rank of the same host, if both may share memory; -1 for one that does not.
+std::vector<int> hosts(std::span<const Address> addresses);
 
 /// The `host_id` of this process. Only a hint: the handshake proves whom a connection reached.
 std::string host_id();

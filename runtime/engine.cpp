@@ -173,6 +173,20 @@ void Engine::peer_unreachable(int world_rank, const std::string& cause) {
   });
 }
 
+void Engine::wake(int world_rank) {
+  Peer& sleeper = peer(world_rank);
+  if (sleeper.link()) {
+    sleeper.link()->ring();
+  } else if (!sleeper.gone()) {
+    connect(sleeper);  // which wakes it as well as a bell does
+  }
+}
+
+Descriptor Engine::take_passed(std::uint64_t number) {
+  auto found = passed_.extract(number);
+  return found ? std::move(found.mapped()) : Descriptor();
+}
+
 // Running.
 
 void Engine::run_ready() {
@@ -210,11 +224,16 @@ std::size_t Engine::poll(bool everything) {
   const bool look = everything || ++passes_ % kPassesPerLook == 0;
   std::size_t moved = 0;
   if (connector_ && (everything || connector_->busy())) moved += connector_->poll();
+  for (Condition* condition = conditions_.head(); condition;) {
+    Condition* const following = conditions_.next(*condition);
+    moved += condition->look() ? 1 : 0;
+    condition = following;
+  }
   bool lost = false;
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
     if (!look && !peer.awaited() && expected_from_any_ == 0) continue;
-    if (everything) peer.link()->check();
+    if (everything) peer.link()->check(peer);
     moved += peer.poll();
     lost |= peer.gone();
   }
@@ -340,6 +359,7 @@ Duration Engine::prepare_to_sleep() {
 bool Engine::rest(bool resting) {
   bool shared = false;
   for (Peer* peer : active_) shared |= peer->link()->rest(resting);
+  for (auto& [id, group] : groups_) shared |= group->commons().rest(resting);
   return shared;
 }
 

@@ -14,6 +14,7 @@
 #include <rondo/config.hpp>
 
 #include "runtime/clock.hpp"
+#include "runtime/condition.hpp"
 #include "runtime/connector.hpp"
 #include "runtime/control.hpp"
 #include "runtime/group.hpp"
@@ -43,6 +44,8 @@ class Engine {
     std::array<bool, Config::kCollectives> algorithm_named{};  ///< must be possible, or is an error
     std::size_t chunk_bytes = 0;                               ///< of the pipeline; 0: the tuning table decides
     bool oversubscribed = false;                               ///< some host has more ranks than cores
+    std::vector<int> hosts;                                    ///< by rank: equal ones may share memory; -1: does not
+    std::size_t staging_bytes = std::size_t{8} << 20;          ///< of a communicator, for collectives in shared memory
     Duration verdict_wait{std::chrono::milliseconds(500)};     ///< for the hub's word on a failure seen here
     Duration stall_after{std::chrono::seconds(1)};             ///< then the hub compares calls
     Duration notice_after{std::chrono::seconds(10)};           ///< then a line names who is absent; then at twice, ...
@@ -57,7 +60,10 @@ class Engine {
   void use(Connector& connector);
   void use(Control& control);
   /// What every rank read out of the same table, before the first collective.
-  void agree(bool oversubscribed) noexcept { settings_.oversubscribed = oversubscribed; }
+  void agree(bool oversubscribed, std::vector<int> hosts) {
+    settings_.oversubscribed = oversubscribed;
+    settings_.hosts = std::move(hosts);
+  }
 
   const Settings& settings() const noexcept { return settings_; }
   const Clock& clock() const noexcept { return clock_; }
@@ -85,10 +91,17 @@ class Engine {
   bool suspected(const Peer& peer) const noexcept;
   void peer_left(Peer& peer);
   void peer_unreachable(int world_rank, const std::string& cause);
+  /// A rank that shares memory with this one rests, and must look up.
+  void wake(int world_rank);
+  /// Descriptors that peers have passed, by number.
+  void keep_passed(std::uint64_t number, Descriptor descriptor) { passed_[number] = std::move(descriptor); }
+  Descriptor take_passed(std::uint64_t number);
   void expect_any(int change) noexcept { expected_from_any_ += change; }
 
   // Running.
   void make_ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
+  void add(Condition& condition) noexcept { conditions_.push(condition); }
+  void remove(Condition& condition) noexcept { conditions_.remove(condition); }
   void run_ready();
   std::byte* take_scratch(std::size_t bytes);
   void give_scratch(std::byte* memory, std::size_t bytes) noexcept;
@@ -146,6 +159,9 @@ class Engine {
   std::map<int, std::string> dead_;
   std::vector<Suspect> suspects_;  // lost, and not yet declared dead
   std::vector<Suspect> leavers_;   // said goodbye to the hub before a link to them was made
+
+  List<Condition, InEngine> conditions_;
+  std::map<std::uint64_t, Descriptor> passed_;
 
   std::vector<std::coroutine_handle<>> ready_;
   std::vector<std::coroutine_handle<>> running_;

@@ -1,5 +1,6 @@
 #include "runtime/group.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include <fmt/format.h>
@@ -20,6 +21,10 @@ Group::Group(Engine& engine, std::uint64_t id, std::vector<int> members)
     : engine_(engine), id_(id), members_(std::move(members)) {
   for (std::size_t i = 0; i < members_.size(); ++i) index_.emplace(members_[i], static_cast<int>(i));
   rank_ = member(engine_.settings().rank);
+  const auto& hosts = engine_.settings().hosts;
+  const auto host = [&](int rank) { return hosts.empty() ? -1 : hosts[static_cast<std::size_t>(rank)]; };
+  one_host_ = !members_.empty() && host(members_[0]) >= 0 &&
+              std::all_of(members_.begin(), members_.end(), [&](int rank) { return host(rank) == host(members_[0]); });
 }
 
 Group::~Group() {
@@ -101,6 +106,10 @@ std::uint32_t Group::begin(Operation& operation) {
   return ++last_number_;
 }
 
+void Group::report_mismatch(const Operation& mine, int other, const Call& theirs) {
+  report_failure(mismatch(mine.number(), mine.call(), other, to_string(theirs)));
+}
+
 Error Group::mismatch(std::uint32_t number, const Call& mine, int other, const std::string& theirs) const {
   return Error(Errc::collective_mismatch,
                fmt::format("the ranks called different collectives: rank {} called {}, rank {} called {}", rank_,
@@ -174,7 +183,7 @@ void Group::member_left(int member, const std::string& cause) {
   const Operation* concerned = nullptr;
   for (Message* message = messages_.head(); message;) {
     Message* const following = messages_.next(*message);
-    if (message->peer_rank() == member) {
+    if (message->awaits(member)) {
       if (message->operation()) {
         concerned = message->operation();
       } else {

@@ -11,6 +11,7 @@
 #include <rondo/call.hpp>
 #include <rondo/error.hpp>
 
+#include "runtime/commons.hpp"
 #include "runtime/list.hpp"
 #include "runtime/message.hpp"
 #include "transport/frame.hpp"
@@ -65,8 +66,15 @@ class Group {
   Operation* oldest_operation() const noexcept { return operations_.head(); }
   /// Compares the call in a collective's frame with the call made here. False: they differ, and the group has failed.
   bool check_call(const FrameHeader& header, int source);
+  /// A member that shares memory is in another call than `mine`.
+  void report_mismatch(const Operation& mine, int other, const Call& theirs);
   /// The same for frames that came before the call was made.
   void check_early_calls(const Operation& operation);
+
+  /// What the members share, where they are all on one host and their collectives have asked for it.
+  Commons& commons() noexcept { return commons_; }
+  /// All members are on one host and may share memory. The same answer on every member.
+  bool one_host() const noexcept { return one_host_; }
 
   // Messages not yet complete.
   void add(Message& message) noexcept { messages_.push(message); }
@@ -102,6 +110,8 @@ class Group {
   const std::vector<int> members_;
   std::unordered_map<int, int> index_;  // world rank -> member
   int rank_ = -1;
+  bool one_host_ = false;
+  Commons commons_;
 
   List<ReceiveMessage, InMatcher> posted_[2];
   List<Unexpected, InUnexpected> unexpected_[2];

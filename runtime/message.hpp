@@ -48,6 +48,8 @@ class Message : public ListNode<Message, InGroup> {
   /// The collective that it belongs to; nullptr: point to point.
   Operation* operation() const noexcept { return operation_; }
   int peer_rank() const noexcept { return peer_rank_; }
+  /// It cannot complete before this member has done something.
+  virtual bool awaits(int member) const noexcept { return peer_rank_ == member; }
   /// "recv from rank 3 with tag 7": for errors and notices.
   virtual std::string describe() const = 0;
   /// What it still waits for, in words.

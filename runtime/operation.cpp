@@ -79,7 +79,10 @@ void Operation::abandon() {
 std::string Operation::describe(Time now) const {
   std::set<int> awaited;
   for (Message* message = group_.first_message(); message; message = List<Message, InGroup>::next(*message)) {
-    if (message->operation() == this) awaited.insert(message->peer_rank());
+    if (message->operation() != this) continue;
+    for (int member = 0; member < group_.size(); ++member) {
+      if (message->awaits(member)) awaited.insert(member);
+    }
   }
   std::string text = fmt::format("{} #{}: waiting {:.0f} s", to_string(call_), number_,
                                  std::chrono::duration<double>(now - started_).count());

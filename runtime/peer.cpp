@@ -296,6 +296,8 @@ void Peer::arrived_rts(const FrameHeader& header) {
   }
 }
 
+void Peer::passed(Descriptor descriptor, std::uint64_t number) { engine_.keep_passed(number, std::move(descriptor)); }
+
 void Peer::closed(const std::string& cause) {
   if (gone_ || bye_received_) return;
   engine_.peer_lost(*this, cause + " without a goodbye");

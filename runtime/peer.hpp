@@ -63,6 +63,7 @@ class Peer final : public Sink {
   void deliver(const FrameHeader& header, std::span<const std::byte> payload) override;
   std::byte* accept(const FrameHeader& header) override;
   void arrived(const FrameHeader& header) override;
+  void passed(Descriptor descriptor, std::uint64_t number) override;
   void closed(const std::string& cause) override;
 
   /// What an eager message takes of the window, whatever its length.

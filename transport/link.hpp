@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "transport/descriptor.hpp"
 #include "transport/frame.hpp"
 
 namespace rondo::detail {
@@ -35,6 +36,9 @@ class Sink {
 
   /// The payload of the accepted frame is complete.
   virtual void arrived(const FrameHeader& header) = 0;
+
+  /// The other side has passed a descriptor, under a number that means something to both.
+  virtual void passed(Descriptor, std::uint64_t) {}
 
   /// The link is dead: nothing was lost before `cause`, nothing comes after it. Called once.
   virtual void closed(const std::string& cause) = 0;
@@ -79,9 +83,15 @@ class Link {
   /// something. True: it may do so without a system call of ours, and takes part in `SleeperBarrier`.
   virtual bool rest(bool) noexcept { return false; }
 
-  /// Looks at what `poll` leaves out because it costs a system call: whether the other side is still there. Called
-  /// after each sleep and now and then.
-  virtual void check() {}
+  /// Wakes the other side if it rests. (`send` does that by itself.)
+  virtual void ring() noexcept {}
+
+  /// Looks at what `poll` leaves out because it costs a system call: whether the other side is still there, descriptors
+  /// that it passed. Called after each sleep and now and then.
+  virtual void check(Sink&) {}
+
+  /// Gives the other side a descriptor of its own, out of the order of the frames. False: it cannot be done here.
+  virtual bool pass(int, std::uint64_t) { return false; }
 
   /// Messages longer than this are better fetched by the receiver with `pull` than sent; 0: it cannot be done here.
   virtual std::size_t pull_from() const noexcept { return 0; }

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "transport/passing.hpp"
 #include "transport/resting.hpp"
 
 namespace rondo::detail {
@@ -17,6 +18,9 @@ namespace {
 
 // What every header has; the rest of it, the fingerprint, is left out where it says nothing.
 constexpr std::size_t kShortHeader = offsetof(FrameHeader, fingerprint);
+// What is said on the socket: a bell is a byte; a note comes with a descriptor, and its number follows.
+constexpr std::byte kBell{0};
+constexpr std::byte kNote{1};
 // A poll gives other links a turn after this many records.
 constexpr int kRecordsPerPoll = 16;
 
@@ -84,10 +88,18 @@ void ShmLink::release(Outgoing& frame) {
 }
 
 void ShmLink::wake_other() noexcept {
-  if (!Resting::must_wake(out_.control().resting)) return;
-  const std::byte bell{};
-  // A full socket has woken it already; a dead one is seen by `check`.
-  (void)::send(socket_.get(), &bell, sizeof bell, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (Resting::must_wake(out_.control().resting)) ring();
+}
+
+void ShmLink::ring() noexcept {
+  // A full socket has woken the other side already; a dead one is seen by `check`.
+  (void)::send(socket_.get(), &kBell, sizeof kBell, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool ShmLink::pass(int descriptor, std::uint64_t number) {
+  std::array<std::byte, 1 + sizeof number> note{kNote};
+  std::memcpy(note.data() + 1, &number, sizeof number);
+  return send_with_descriptor(socket_, note, descriptor);
 }
 
 // Receiving.
@@ -159,17 +171,34 @@ bool ShmLink::rest(bool resting) noexcept {
   return true;
 }
 
-void ShmLink::check() {
-  std::array<std::byte, 64> bells;
-  for (;;) {
-    const ssize_t got = ::recv(socket_.get(), bells.data(), bells.size(), MSG_DONTWAIT);
-    if (got == 0) return fail("the process at the other side ended");
-    if (got > 0 || errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) {
-      fail("the connection failed: " + std::generic_category().message(errno));
-    }
-    return;
+void ShmLink::check(Sink& sink) {
+  while (!ended_ && take_notes(sink)) {
   }
+}
+
+// One look at the socket. False: nothing more is there.
+bool ShmLink::take_notes(Sink& sink) {
+  std::array<std::byte, 64> said;
+  const ssize_t got = receive_with_descriptor(socket_, said, passed_);
+  if (got < 0 && errno == EINTR) return true;
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (got <= 0) {
+    fail(got == 0 ? "the process at the other side ended"
+                  : "the connection failed: " + std::generic_category().message(errno));
+    return false;
+  }
+  notes_.insert(notes_.end(), said.begin(), said.begin() + got);
+  while (!notes_.empty()) {
+    std::uint64_t number = 0;
+    const std::size_t length = notes_.front() == kNote ? 1 + sizeof number : 1;
+    if (notes_.size() < length) return true;
+    if (length > 1) {
+      std::memcpy(&number, notes_.data() + 1, sizeof number);
+      sink.passed(std::move(passed_), number);
+    }
+    notes_.erase(notes_.begin(), notes_.begin() + static_cast<std::ptrdiff_t>(length));
+  }
+  return true;
 }
 
 bool ShmLink::pull(std::uint64_t address, std::span<std::byte> into, std::uint64_t ticket) {

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "transport/descriptor.hpp"
 #include "transport/detached_frames.hpp"
@@ -37,7 +38,9 @@ class ShmLink final : public Link {
   int descriptor() const override { return socket_.get(); }
   bool wants_write() const override { return false; }
   bool rest(bool resting) noexcept override;
-  void check() override;
+  void ring() noexcept override;
+  void check(Sink& sink) override;
+  bool pass(int descriptor, std::uint64_t number) override;
   std::size_t pull_from() const noexcept override { return readable_pid_ != 0 ? kPullFrom : 0; }
   std::uint64_t pull_ticket() const noexcept override { return out_.control().voided.load(std::memory_order_relaxed); }
   void void_tickets() noexcept override { out_.control().voided.fetch_add(1, std::memory_order_acq_rel); }
@@ -53,6 +56,7 @@ class ShmLink final : public Link {
   bool begin(Sink& sink, const RingReader::Record& record);
   bool go_on(Sink& sink, std::span<const std::byte> piece);
   void wake_other() noexcept;
+  bool take_notes(Sink& sink);
   void fail(std::string cause);
 
   Descriptor socket_;
@@ -64,6 +68,8 @@ class ShmLink final : public Link {
   bool reported_ = false;
   std::string cause_;
 
+  std::vector<std::byte> notes_;  // what was said on the socket, but for the end of a note still to come
+  Descriptor passed_;             // with that note
   FrameQueue queue_;
   DetachedFrames detached_;
 

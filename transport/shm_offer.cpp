@@ -4,14 +4,14 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
+#include <span>
 #include <system_error>
 #include <utility>
 
+#include "transport/passing.hpp"
 #include "transport/shm_link.hpp"
 #include "transport/socket_link.hpp"
 
@@ -67,42 +67,14 @@ bool ShmOffer::send(const Descriptor& socket, bool with_memory) {
   Message message;
   message.accepted = refusal_.empty() ? 1 : 0;
   refusal_.copy(message.refusal.data(), message.refusal.size() - 1);
-  iovec part{&message, sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (with_memory) {
-    header.msg_control = control.data();
-    header.msg_controllen = control.size();
-    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    const int descriptor = memory_.descriptor();
-    std::memcpy(CMSG_DATA(rights), &descriptor, sizeof descriptor);
-  }
-  return ::sendmsg(socket.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof message;
+  return send_with_descriptor(socket, std::as_bytes(std::span(&message, 1)), with_memory ? memory_.descriptor() : -1);
 }
 
 ShmOffer::Progress ShmOffer::receive(const Descriptor& socket) {
   Message message;
-  iovec part{&message, sizeof message};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  header.msg_control = control.data();
-  header.msg_controllen = control.size();
-  const ssize_t got = ::recvmsg(socket.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Progress::pending;
   Descriptor memory;
-  if (const cmsghdr* const rights = got > 0 ? CMSG_FIRSTHDR(&header) : nullptr;
-      rights && rights->cmsg_type == SCM_RIGHTS && rights->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int descriptor = -1;
-    std::memcpy(&descriptor, CMSG_DATA(rights), sizeof descriptor);
-    memory = Descriptor(descriptor);
-  }
+  const ssize_t got = receive_with_descriptor(socket, std::as_writable_bytes(std::span(&message, 1)), memory);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Progress::pending;
   if (got != sizeof message || message.version != kVersion) return Progress::broken;
   if (refusal_.empty() && message.accepted == 0) {
     message.refusal.back() = '\0';

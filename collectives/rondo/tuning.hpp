@@ -18,6 +18,7 @@ struct Question {
   int ranks = 1;                ///< size of the communicator
   bool oversubscribed = false;  ///< more ranks than usable cores on some host
   bool commutative = true;      ///< the operator of a reduction
+  bool one_host = false;        ///< all ranks may share memory
 };
 
 struct Choice {
@@ -28,6 +29,9 @@ struct Choice {
 /// When a rule of the table applies: ranks have a core each, share cores, or either.
 enum class Crowd : std::uint8_t { any, fits, oversubscribed };
 
+/// Whether a rule is for ranks that share memory only.
+enum class Reach : std::uint8_t { any, one_host };
+
 /// One line of the table. The first line that fits a question and whose algorithm is allowed answers it.
 struct TuningRule {
   Collective collective;
@@ -36,6 +40,7 @@ struct TuningRule {
   int ranks_to;
   Crowd crowd;
   Choice choice;
+  Reach reach = Reach::any;
 };
 
 inline constexpr std::uint64_t kAnyBytes = std::numeric_limits<std::uint64_t>::max();
@@ -44,11 +49,19 @@ inline constexpr int kAnyRanks = std::numeric_limits<int>::max();
 /// The table itself, in the order in which it is searched.
 RONDO_EXPORT std::span<const TuningRule> tuning_table() noexcept;
 
-/// The algorithms that a collective has; the first is the one that always works.
+/// The algorithms of a collective that work by messages; the first is the one that always works.
 RONDO_EXPORT std::span<const Algorithm> algorithms_of(Collective collective) noexcept;
+/// Those that ranks which share memory have beside them.
+RONDO_EXPORT std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept;
+/// Of the second kind, whatever the collective.
+constexpr bool shares_memory(Algorithm algorithm) noexcept {
+  return algorithm == Algorithm::direct || algorithm == Algorithm::sliced;
+}
 
-/// Whether `algorithm` computes `collective` correctly; ring reductions take operators that commute.
+/// Whether `algorithm` computes `collective` correctly by messages; ring reductions take operators that commute.
 RONDO_EXPORT bool is_valid(Collective collective, Algorithm algorithm, bool commutative = true) noexcept;
+/// The same for ranks that a question tells more of.
+RONDO_EXPORT bool is_valid(const Question& question, Algorithm algorithm) noexcept;
 
 /// The decision. `asked` for in the call comes first: Error(invalid_argument) if it cannot serve the question. Then
 /// what is `preferred` (RONDO_ALGORITHM), where it is possible; then the table. `chunk_bytes` other than 0 replaces the

@@ -35,6 +35,8 @@ enum class Algorithm : std::uint8_t {
   bruck,
   pairwise,
   dissemination,
+  direct,  ///< of ranks that share memory: everyone reads what the others lay out
+  sliced,  ///< the same, each rank combining its slice for all
 };
 
 enum class ReduceKind : std::uint8_t { none, sum, prod, min, max, avg, band, bor, bxor, land, lor, custom };

@@ -83,7 +83,7 @@ void run(Ends& ends, Recorder& left, Recorder& right, const std::function<bool()
     if (polls == 2'000'000) throw std::runtime_error("nothing moves any more");
     for (auto* const end : {ends.first.get(), ends.second.get()}) {
       if (!end) continue;
-      if (polls % 64 == 0) end->check();
+      if (polls % 64 == 0) end->check(end == ends.first.get() ? left : right);
       end->poll(end == ends.first.get() ? left : right);
     }
   }

@@ -96,7 +96,7 @@ TEST_CASE("a side that rests is woken by what is sent to it, once", "[transport]
   left->send(second);
   CHECK(readable(*right));
   right->rest(false);
-  right->check();
+  right->check(recorder);
   CHECK_FALSE(readable(*right));
   left->send(third);
   CHECK_FALSE(readable(*right));

@@ -1,0 +1,208 @@
+#include "collectives/direct.hpp"
+
+#include <algorithm>
+
+namespace rondo::detail {
+namespace {
+
+/// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
+/// window is `count` elements from `begin` on: of the vector, or of every rank's block.
+class Direct {
+ public:
+  Direct(DirectPort& port, const Plan& plan) : port_(port), plan_(plan), rank_(port.rank()), size_(port.size()) {}
+
+  /// Blocks, or whole vectors, that a rank lays out in a window.
+  std::size_t shares() const noexcept {
+    switch (plan_.collective) {
+      case Collective::scatter:
+      case Collective::reduce_scatter:
+      case Collective::all_to_all: return static_cast<std::size_t>(size_);
+      default: return 1;
+    }
+  }
+  /// Elements that are cut into windows.
+  std::size_t length() const noexcept {
+    switch (plan_.collective) {
+      case Collective::barrier: return 0;
+      case Collective::all_reduce:
+      case Collective::reduce:
+      case Collective::broadcast: return plan_.blocks.total();
+      default: return plan_.blocks.largest();
+    }
+  }
+
+  bool folds() const noexcept {
+    return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce_scatter ||
+           (plan_.collective == Collective::reduce && is_root());
+  }
+  /// Whether this rank needs anything of `member`.
+  bool takes_from(int member) const noexcept {
+    switch (plan_.collective) {
+      case Collective::broadcast:
+      case Collective::scatter: return !is_root() && member == plan_.root;
+      case Collective::reduce:
+      case Collective::gather: return is_root();
+      default: return true;
+    }
+  }
+
+  void copy_own() {
+    if (port_.in_place()) return;
+    const Range short_input{Buffer::input, 0, plan_.blocks.count(rank_)};
+    const Range short_output{Buffer::output, 0, plan_.blocks.count(rank_)};
+    switch (plan_.collective) {
+      case Collective::scatter:
+        if (is_root()) port_.copy(plan_.blocks.in(Buffer::input, rank_), short_output);
+        break;
+      case Collective::gather:
+        if (is_root()) port_.copy(short_input, plan_.blocks.in(Buffer::output, rank_));
+        break;
+      case Collective::all_gather: port_.copy(short_input, plan_.blocks.in(Buffer::output, rank_)); break;
+      case Collective::all_to_all:
+        port_.copy(plan_.blocks.in(Buffer::input, rank_), plan_.recv_blocks.in(Buffer::output, rank_));
+        break;
+      default: break;
+    }
+  }
+
+  void lay_out(const DirectPort::Step& step, std::size_t begin, std::size_t count) {
+    switch (plan_.collective) {
+      case Collective::all_reduce: return port_.lay_out(step, 0, whole(Buffer::input).part(begin, count));
+      case Collective::reduce:
+        if (!is_root()) port_.lay_out(step, 0, whole(Buffer::input).part(begin, count));
+        return;
+      case Collective::broadcast:
+        if (is_root()) port_.lay_out(step, 0, whole(Buffer::output).part(begin, count));
+        return;
+      case Collective::gather:
+        if (!is_root()) port_.lay_out(step, 0, piece(own_input(), begin, count));
+        return;
+      case Collective::all_gather: return port_.lay_out(step, 0, piece(own_input(), begin, count));
+      case Collective::scatter:
+        if (!is_root()) return;
+        [[fallthrough]];
+      case Collective::reduce_scatter:
+      case Collective::all_to_all:
+        for (int of = 0; of < size_; ++of) {
+          if (of != rank_)
+            port_.lay_out(step, place(of, count), piece(plan_.blocks.in(Buffer::input, of), begin, count));
+        }
+        return;
+      default: return;
+    }
+  }
+
+  void take(const DirectPort::Step& step, int member, std::size_t begin, std::size_t count) {
+    switch (plan_.collective) {
+      case Collective::broadcast: return port_.take(step, member, 0, whole(Buffer::output).part(begin, count));
+      case Collective::scatter: return port_.take(step, member, place(rank_, count), piece(own_output(), begin, count));
+      case Collective::gather:
+      case Collective::all_gather:
+        return port_.take(step, member, 0, piece(plan_.blocks.in(Buffer::output, member), begin, count));
+      case Collective::all_to_all:
+        return port_.take(step, member, place(rank_, count),
+                          piece(plan_.recv_blocks.in(Buffer::output, member), begin, count));
+      default: return;
+    }
+  }
+
+  void fold(const DirectPort::Step& step, std::size_t begin, std::size_t count) {
+    if (plan_.collective == Collective::reduce_scatter) {
+      const Range own = piece(plan_.blocks.in(Buffer::input, rank_), begin, count);
+      return port_.fold(step, place(rank_, count), own, piece(own_output(), begin, count));
+    }
+    port_.fold(step, 0, whole(Buffer::input).part(begin, count), whole(Buffer::output).part(begin, count));
+  }
+
+ private:
+  bool is_root() const noexcept { return rank_ == plan_.root; }
+  Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }
+  Range own_output() const noexcept { return {Buffer::output, 0, plan_.blocks.count(rank_)}; }
+  // In place the own block of all_gather stands where it will stay.
+  Range own_input() const noexcept {
+    if (port_.in_place() && plan_.collective == Collective::all_gather) return plan_.blocks.in(Buffer::output, rank_);
+    return {Buffer::input, 0, plan_.blocks.count(rank_)};
+  }
+  static std::size_t place(int of, std::size_t count) noexcept { return static_cast<std::size_t>(of) * count; }
+  // Blocks may be shorter than the longest.
+  static Range piece(const Range& block, std::size_t begin, std::size_t count) noexcept {
+    const std::size_t from = std::min(begin, block.count);
+    return block.part(from, std::min(count, block.count - from));
+  }
+
+  DirectPort& port_;
+  const Plan& plan_;
+  const int rank_;
+  const int size_;
+};
+
+Task run_windows(DirectPort& port, const Plan& plan) {
+  Direct direct(port, plan);
+  direct.copy_own();
+  const std::size_t length = direct.length();
+  const std::size_t window = port.window(plan.chunk, direct.shares());
+  std::size_t begin = 0;
+  // At least one step, so that calls which differ meet.
+  do {
+    const std::size_t count = std::min(window, length - begin);
+    const auto step = port.next(count * direct.shares());
+    auto room = port.room(step);
+    co_await room;
+    direct.lay_out(step, begin, count);
+    port.enter(step);
+    if (direct.folds()) {
+      auto all = port.entered(step);
+      co_await all;
+      direct.fold(step, begin, count);
+    } else {
+      for (int turn = 1; turn < port.size(); ++turn) {
+        const int member = (port.rank() + turn) % port.size();
+        if (!direct.takes_from(member)) continue;
+        auto there = port.entered(step, member);
+        co_await there;
+        direct.take(step, member, begin, count);
+      }
+    }
+    begin += count;
+  } while (begin < length);
+}
+
+Task run_slices(DirectPort& port, const Plan& plan) {
+  const Range input = plan.blocks.whole(Buffer::input);
+  const Range output = plan.blocks.whole(Buffer::output);
+  const int rank = port.rank();
+  const int size = port.size();
+  const bool wanted = plan.collective == Collective::all_reduce || rank == plan.root;
+  const std::size_t window = port.window(plan.chunk, 1);
+  std::size_t begin = 0;
+  do {
+    const std::size_t count = std::min(window, input.count - begin);
+    const Blocks slices = Blocks::even(count, size);
+    const Range in = input.part(begin, count);
+    const auto step = port.next(count);
+    auto room = port.room(step);
+    co_await room;
+    port.lay_out(step, 0, in.part(0, slices.begin(rank)));
+    port.lay_out(step, slices.begin(rank + 1), in.part(slices.begin(rank + 1), count - slices.begin(rank + 1)));
+    port.enter(step);
+    auto all = port.entered(step);
+    co_await all;
+    port.fold_in_place(step, slices.begin(rank), in.part(slices.begin(rank), slices.count(rank)));
+    port.finish(step);
+    for (int turn = 0; wanted && turn < size; ++turn) {
+      const int of = (rank + turn) % size;
+      auto ready = port.finished(step, of);
+      co_await ready;
+      port.take(step, of, slices.begin(of), output.part(begin + slices.begin(of), slices.count(of)));
+    }
+    begin += count;
+  } while (begin < input.count);
+}
+
+}  // namespace
+
+Task run_direct(DirectPort& port, const Plan& plan) {
+  return plan.algorithm == Algorithm::sliced ? run_slices(port, plan) : run_windows(port, plan);
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <rondo/plan.hpp>
+#include <rondo/task.hpp>
+
+#include "collectives/direct_port.hpp"
+
+namespace rondo::detail {
+
+/// The collective of `plan`, by one of the two algorithms for ranks that share memory. P ranks, n bytes of the whole
+/// vector, m of a rank's block.
+///
+/// `direct`: every rank lays out what others need of it, and takes what it needs of the others: one wait. A vector
+/// longer than a step goes in windows; while a window is read the next is laid out.
+///
+///     accesses per rank    all_reduce (P + 3) n, broadcast 2n, all_gather 2m + 2(P-1)m, all_to_all 4(P-1)m, ...
+///     limits               none: operands are combined in rank order
+///
+/// `sliced` (all_reduce, reduce): every rank combines its slice of the vector over all ranks, in rank order, and lays
+/// out the result for the others: two waits, and the arithmetic is shared out.
+///
+///     accesses per rank    5n - 2n/P
+///     limits               none, as above
+///
+/// The sums are left folds in rank order, whatever the size, the window or the timing: the same bits on every rank, in
+/// every run, by either algorithm. (Sliced staging: S. Jain et al., "Framework for scalable intra-node collective
+/// operations using shared memory", SC 2018.)
+Task run_direct(DirectPort& port, const Plan& plan);
+
+}  // namespace rondo::detail

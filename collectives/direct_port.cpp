@@ -1,0 +1,101 @@
+#include "collectives/direct_port.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+namespace {
+
+// A look at another rank's line costs so much less than a poll of the engine.
+constexpr int kLooksPerPoll = 8;
+// Ranks whose bytes are combined without memory of our own for their addresses.
+constexpr std::size_t kFewRanks = 16;
+
+}  // namespace
+
+DirectPort::DirectPort(Operation& operation, HostMemory& memory, Arena& arena, bool in_place)
+    : operation_(operation),
+      memory_(memory),
+      arena_(arena),
+      in_place_(in_place),
+      looks_(kLooksPerPoll * operation.group().engine().settings().idle.polls) {}
+
+std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noexcept {
+  const std::size_t most = arena_.step_bytes() / memory_.element_bytes() / shares;
+  return chunk == 0 ? most : std::min(chunk, most);
+}
+
+void DirectPort::lay_out(const Step& step, std::size_t at, const Range& from) {
+  if (from.count == 0) return;
+  std::memcpy(arena_.bytes(step, rank()) + at * memory_.element_bytes(), memory_.readable(from), memory_.bytes(from));
+}
+
+void DirectPort::enter(const Step& step) {
+  arena_.enter(step, operation_.call());
+  wake_sleepers();
+}
+
+void DirectPort::finish(const Step& step) {
+  arena_.finish(step);
+  wake_sleepers();
+}
+
+void DirectPort::wake_sleepers() {
+  for (int member = 0; member < size(); ++member) {
+    if (member == rank() || !arena_.must_wake(member)) continue;
+    Group& group = operation_.group();
+    group.engine().wake(group.world_rank(member));
+  }
+}
+
+bool DirectPort::has_entered(const DirectPort& port, const Step& step, int member) {
+  const Arena& arena = port.arena_;
+  if (!arena.has_entered(member, step.number)) return false;
+  if (arena.history(step, member) == arena.history(step, port.rank())) return true;
+  port.operation_.group().report_mismatch(port.operation_, member, arena.call(step, member));
+  return false;
+}
+
+void DirectPort::take(const Step& step, int member, std::size_t at, const Range& to) {
+  if (to.count == 0) return;
+  std::memcpy(memory_.writable(to), arena_.bytes(step, member) + at * memory_.element_bytes(), memory_.bytes(to));
+}
+
+void DirectPort::fold(const Step& step, std::size_t at, const Range& own, const Range& into) {
+  if (own.count == 0) return;
+  std::byte* const result = memory_.writable(into);
+  fold_into(step, at, own, result);
+  memory_.reduction().finish(result, own.count, size());
+}
+
+void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& own) {
+  if (own.count == 0) return;
+  std::byte* const result = arena_.bytes(step, rank()) + at * memory_.element_bytes();
+  fold_into(step, at, own, result);
+  memory_.reduction().finish(result, own.count, size());
+}
+
+void DirectPort::fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into) {
+  std::array<const std::byte*, kFewRanks> few;
+  std::vector<const std::byte*> many;
+  const auto ranks = static_cast<std::size_t>(size());
+  if (ranks > kFewRanks) many.resize(ranks);
+  const std::span<const std::byte*> inputs = ranks > kFewRanks ? std::span(many) : std::span(few).first(ranks);
+  for (int member = 0; member < size(); ++member) {
+    inputs[static_cast<std::size_t>(member)] =
+        member == rank() ? memory_.readable(own) : arena_.bytes(step, member) + at * memory_.element_bytes();
+  }
+  memory_.reduction().fold(inputs, into, own.count);
+}
+
+void DirectPort::copy(const Range& from, const Range& to) {
+  const std::byte* const source = memory_.readable(from);
+  std::byte* const target = memory_.writable(to);
+  if (source != target && from.count > 0) std::memcpy(target, source, memory_.bytes(from));
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <rondo/port.hpp>
+
+#include "collectives/host_memory_port.hpp"
+#include "runtime/arena.hpp"
+#include "runtime/condition.hpp"
+#include "runtime/operation.hpp"
+
+namespace rondo::detail {
+
+/// What the direct algorithms talk to: the ranges of one collective's buffers, and an arena in which every rank lays
+/// out bytes that the others read. Counts and offsets are in elements.
+class DirectPort {
+ public:
+  using Step = Arena::Step;
+
+  DirectPort(Operation& operation, HostMemory& memory, Arena& arena, bool in_place);
+
+  int rank() const noexcept { return arena_.rank(); }
+  int size() const noexcept { return arena_.members(); }
+  bool in_place() const noexcept { return in_place_; }
+
+  /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a
+  /// step.
+  std::size_t window(std::size_t chunk, std::size_t shares) const noexcept;
+  /// The next step, in which a rank lays out `count` elements at the most (the same on all ranks).
+  Step next(std::size_t count) noexcept { return arena_.next(count * memory_.element_bytes()); }
+
+  /// Who lays something out must await `room`; then it does, and enters; who lays out nothing enters all the same.
+  auto room(const Step& step) {
+    return until(step,
+                 [](const DirectPort& port, const Step& at, int member) { return port.arena_.may_enter(at, member); });
+  }
+  /// Copies a range to the own bytes of the step, from element `at` on.
+  void lay_out(const Step& step, std::size_t at, const Range& from);
+  void enter(const Step& step);
+
+  /// All have entered, or one has: what they laid out can be read until this rank enters another step.
+  auto entered(const Step& step) { return until(step, &DirectPort::has_entered); }
+  auto entered(const Step& step, int member) { return until(step, &DirectPort::has_entered, member, member + 1); }
+  /// Copies from the bytes of a rank.
+  void take(const Step& step, int member, std::size_t at, const Range& to);
+  /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
+  void fold(const Step& step, std::size_t at, const Range& own, const Range& into);
+  /// The same into the own bytes of the step, at the same place; then the others may read it.
+  void fold_in_place(const Step& step, std::size_t at, const Range& own);
+  void finish(const Step& step);
+  auto finished(const Step& step, int member) {
+    return until(
+        step, [](const DirectPort& port, const Step& at, int one) { return port.arena_.has_finished(one, at.number); },
+        member, member + 1);
+  }
+
+  void copy(const Range& from, const Range& to);
+
+ private:
+  /// Whether the members from `next` to `end` have done something, this rank left out.
+  template <typename Done>
+  struct Members {
+    DirectPort* port;
+    Step step;
+    Done done;
+    int next;
+    int end;
+
+    bool operator()() {
+      while (next < end) {
+        if (next != port->rank() && !done(*port, step, next)) return false;
+        ++next;
+      }
+      return true;
+    }
+    bool awaits(int member) const noexcept {
+      return member >= next && member < end && member != port->rank() && !done(*port, step, member);
+    }
+  };
+
+  template <typename Done>
+  auto until(const Step& step, Done done, int from, int to) {
+    return Until(operation_, Members<Done>{this, step, done, from, to}, looks_);
+  }
+  template <typename Done>
+  auto until(const Step& step, Done done) {
+    return until(step, done, 0, size());
+  }
+
+  /// And whether it is in the same call; if not the communicator has failed, and nothing more comes of it.
+  static bool has_entered(const DirectPort& port, const Step& step, int member);
+
+  void wake_sleepers();
+  void fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into);
+
+  Operation& operation_;
+  HostMemory& memory_;
+  Arena& arena_;
+  const bool in_place_;
+  const int looks_;
+};
+
+}  // namespace rondo::detail

@@ -1,0 +1,62 @@
+#include "runtime/arena.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace rondo::detail {
+namespace {
+
+std::uint64_t mix(std::uint64_t history, const Call& call) {
+  for (const std::uint64_t word : std::bit_cast<std::array<std::uint64_t, 4>>(call)) {
+    history = (std::rotl(history, 23) ^ word) * 0x9e3779b97f4a7c15u;
+  }
+  return history;
+}
+
+}  // namespace
+
+std::size_t Arena::words_bytes(int members) {
+  const std::size_t bytes = static_cast<std::size_t>(members) * sizeof(Resting::Word);
+  return (bytes + alignof(Member) - 1) / alignof(Member) * alignof(Member);
+}
+
+std::size_t Arena::memory_bytes(int members, std::size_t staging_bytes) {
+  return words_bytes(members) + static_cast<std::size_t>(members) * (sizeof(Member) + staging_bytes);
+}
+
+Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_bytes)
+    : memory_(std::move(memory)),
+      rank_(rank),
+      members_(members),
+      staging_bytes_(staging_bytes),
+      words_(reinterpret_cast<Resting::Word*>(memory_.data())),
+      first_(reinterpret_cast<Member*>(memory_.data() + words_bytes(members))),
+      staging_(reinterpret_cast<std::byte*>(first_ + members)),
+      ring_(staging_bytes) {
+  memory_.close_descriptor();
+}
+
+Arena::Step Arena::next(std::size_t bytes) noexcept {
+  Step step;
+  step.number = ++step_;
+  step.bytes = bytes;
+  step.in_slots = bytes <= kInlineBytes;
+  step.after = step_ > kDepth ? step_ - kDepth : 0;
+  if (!step.in_slots) {
+    const StagingRing::Piece piece = ring_.take(bytes, step_);
+    step.offset = piece.offset;
+    step.after = std::max(step.after, piece.after);
+  }
+  return step;
+}
+
+void Arena::enter(const Step& step, const Call& call) noexcept {
+  history_ = mix(history_, call);
+  Slot& mine = slot(rank_, step.number);
+  mine.call = call;
+  mine.history = history_;
+  mine.step.store(step.number, std::memory_order_release);
+}
+
+}  // namespace rondo::detail

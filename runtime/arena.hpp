@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <rondo/call.hpp>
+
+#include "runtime/staging_ring.hpp"
+#include "transport/resting.hpp"
+#include "transport/shared_memory.hpp"
+
+namespace rondo::detail {
+
+/// Memory that all members of a communicator map, for collectives in which everyone reads what the others laid out.
+///
+/// It works in steps, which all members take in the same order. A member enters a step by publishing its slot: the call
+/// it is in, and the bytes it contributes (short ones in the slot, longer ones in its staging region). Entering a step
+/// says that the member is done with everything of all steps before; so nothing is ever cleared, and no step ends with
+/// a barrier: a slot is used again `kDepth` steps later, staged bytes when the ring comes round to them, and by then
+/// `may_enter` has seen that everybody has gone on. A step may have a second half: `finished` says that what this
+/// member computed out of the others' bytes can be read, too.
+///
+/// Only this file knows the layout:
+///
+///     words     who rests (a word for each member)
+///     members   for each: its slots, the step that it has finished
+///     staging   for each: its region
+class Arena {
+ public:
+  static constexpr int kDepth = 8;
+  static constexpr std::size_t kInlineBytes = 80;
+
+  static std::size_t memory_bytes(int members, std::size_t staging_bytes);
+
+  /// `memory` has `memory_bytes(members, staging_bytes)`, zeroed when it was made.
+  Arena(SharedMemory memory, int rank, int members, std::size_t staging_bytes);
+
+  int rank() const noexcept { return rank_; }
+  int members() const noexcept { return members_; }
+  /// The most that a member can contribute to one step.
+  std::size_t step_bytes() const noexcept { return ring_.most(); }
+
+  /// One member's part of one step.
+  struct Step {
+    std::uint64_t number = 0;
+    std::uint64_t after = 0;  ///< everybody must have entered a step later than this before it may be entered
+    std::size_t bytes = 0;    ///< that each member may contribute
+    std::size_t offset = 0;   ///< of those bytes in each region, unless they lie in the slots
+    bool in_slots = true;
+  };
+
+  /// The next step, to which each member contributes `bytes` at the most (the same on all).
+  Step next(std::size_t bytes) noexcept;
+
+  /// Whether what this member writes for the step is no longer read by `member`.
+  bool may_enter(const Step& step, int member) const noexcept {
+    return step.after == 0 || has_entered(member, step.after + 1);
+  }
+  bool has_entered(int member, std::uint64_t step) const noexcept {
+    return slot(member, step).step.load(std::memory_order_acquire) >= step;
+  }
+  bool has_finished(int member, std::uint64_t step) const noexcept {
+    return finished(member).load(std::memory_order_acquire) >= step;
+  }
+
+  /// Where `member` lays out its bytes. Of others only after they have entered.
+  std::byte* bytes(const Step& step, int member) const noexcept {
+    return step.in_slots ? slot(member, step.number).bytes : region(member) + step.offset;
+  }
+  const Call& call(const Step& step, int member) const noexcept { return slot(member, step.number).call; }
+  /// Of all calls made here, up to and including this one.
+  std::uint64_t history(const Step& step, int member) const noexcept { return slot(member, step.number).history; }
+
+  void enter(const Step& step, const Call& call) noexcept;
+  void finish(const Step& step) noexcept { finished(rank_).store(step.number, std::memory_order_release); }
+
+  /// Who sleeps must be woken after `enter` and `finish`.
+  bool must_wake(int member) noexcept { return Resting::must_wake(resting(member)); }
+  void rest(bool resting_now) noexcept { resting(rank_).store(resting_now ? 1 : 0, std::memory_order_release); }
+
+ private:
+  struct alignas(128) Slot {
+    std::atomic<std::uint64_t> step;
+    std::uint64_t history;
+    Call call;
+    std::byte bytes[kInlineBytes];
+  };
+  static_assert(sizeof(Slot) == 128);
+  struct Member {
+    Slot slots[kDepth];
+    alignas(128) std::atomic<std::uint64_t> finished;
+  };
+
+  static std::size_t words_bytes(int members);
+
+  Member& member(int rank) const noexcept { return first_[rank]; }
+  Slot& slot(int rank, std::uint64_t step) const noexcept { return member(rank).slots[step % kDepth]; }
+  std::atomic<std::uint64_t>& finished(int rank) const noexcept { return member(rank).finished; }
+  Resting::Word& resting(int rank) const noexcept { return words_[rank]; }
+  std::byte* region(int rank) const noexcept { return staging_ + static_cast<std::size_t>(rank) * staging_bytes_; }
+
+  SharedMemory memory_;
+  const int rank_;
+  const int members_;
+  const std::size_t staging_bytes_;
+  Resting::Word* const words_;
+  Member* const first_;
+  std::byte* const staging_;
+
+  StagingRing ring_;
+  std::uint64_t step_ = 0;
+  std::uint64_t history_ = 0;
+};
+
+}  // namespace rondo::detail

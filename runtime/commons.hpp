@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/arena.hpp"
+
+namespace rondo::detail {
+
+/// What the members of a communicator have in common when all are on one host: nothing until a collective asks for it
+/// (`form_arena`); then an arena, or the knowledge, the same on all, that there is none. Collectives take turns in it,
+/// in the order of their calls.
+class Commons {
+ public:
+  bool formed() const noexcept { return formed_; }
+  void form(std::unique_ptr<Arena> arena) noexcept {
+    formed_ = true;
+    arena_ = std::move(arena);
+  }
+  /// nullptr: there is none, for any member.
+  Arena* arena() const noexcept { return arena_.get(); }
+
+  std::uint64_t take_ticket() noexcept { return tickets_++; }
+  bool turn_of(std::uint64_t ticket) const noexcept { return served_ == ticket; }
+  void turn_is_over() noexcept { ++served_; }
+  bool idle() const noexcept { return served_ == tickets_; }
+
+  /// See `Link::rest`.
+  bool rest(bool resting) noexcept {
+    if (arena_) arena_->rest(resting);
+    return arena_ != nullptr;
+  }
+
+ private:
+  bool formed_ = false;
+  std::unique_ptr<Arena> arena_;
+  std::uint64_t tickets_ = 0;
+  std::uint64_t served_ = 0;
+};
+
+}  // namespace rondo::detail

@@ -1,0 +1,27 @@
+#include "runtime/condition.hpp"
+
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+
+Condition::Condition(Operation& operation) : Message(operation.group(), &operation, any_source) {
+  if (group_.poisoned()) return complete(group_.failure());
+  group_.engine().add(*this);
+}
+
+Condition::~Condition() {
+  if (done()) return;
+  withdraw();
+  complete();
+}
+
+bool Condition::look() {
+  if (done() || !met()) return false;
+  withdraw();
+  complete();
+  return true;
+}
+
+void Condition::withdraw() noexcept { group_.engine().remove(*this); }
+
+}  // namespace rondo::detail

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <type_traits>
 #include <typeinfo>
@@ -22,9 +24,9 @@ namespace rondo {
 /// copyable.
 class Reduction {
  public:
-  /// The loop of an operator: see `combine`.
-  using Combine = void (*)(void* state, const std::byte* own, const std::byte* other, std::byte* into,
-                           std::size_t count, Side side);
+  /// The loop of an operator: see `fold`.
+  using Fold = void (*)(void* state, const std::byte* const* inputs, std::size_t input_count, std::byte* into,
+                        std::size_t count);
 
   /// No reduction: for the collectives that only move elements.
   Reduction() = default;
@@ -43,7 +45,15 @@ class Reduction {
   /// overlaps neither of the others, nor do these two each other. No alignment is asked for. Throws what the callable
   /// throws.
   void combine(const std::byte* own, const std::byte* other, std::byte* into, std::size_t count, Side side) const {
-    combine_(state_.get(), own, other, into, count, side);
+    const std::byte* const inputs[] = {side == Side::right ? own : other, side == Side::right ? other : own};
+    fold_(state_.get(), inputs, 2, into, count);
+  }
+
+  /// `into[i] = inputs[0][i] (op) inputs[1][i] (op) ...`, from the left, in one pass over memory; at least one input.
+  /// float16 and bfloat16 are accumulated in float and rounded once. `into` may be one of the inputs, and overlaps none
+  /// otherwise. No alignment is asked for. Throws what the callable throws.
+  void fold(std::span<const std::byte* const> inputs, std::byte* into, std::size_t count) const {
+    fold_(state_.get(), inputs.data(), inputs.size(), into, count);
   }
 
   /// The last pass over combined elements: `avg` divides by the number of ranks, the others do nothing.
@@ -55,9 +65,9 @@ class Reduction {
     void operator()(void* pointer) const { state(pointer); }
   };
 
-  RONDO_EXPORT static Combine predefined(ElementType type, ReduceKind kind) noexcept;
+  RONDO_EXPORT static Fold predefined(ElementType type, ReduceKind kind) noexcept;
 
-  Combine combine_ = nullptr;
+  Fold fold_ = nullptr;
   std::unique_ptr<void, Destroy> state_;
   std::uint64_t operator_hash_ = 0;
   std::size_t element_bytes_ = 0;
@@ -85,20 +95,18 @@ T load(const std::byte* from) {
   return element;
 }
 
-/// The loop behind every operator, in the form that compilers vectorise. Elements are loaded and stored bytewise, since
+/// Two operands of a callable, in the form that compilers vectorise. Elements are loaded and stored bytewise, since
 /// neither a link's buffer nor pooled scratch is aligned for any type.
-template <typename T, Side side, typename Op>
-void combine_apart(Op& op, const std::byte* __restrict own, const std::byte* __restrict other,
+template <typename T, typename Op>
+void combine_apart(Op& op, const std::byte* __restrict left, const std::byte* __restrict right,
                    std::byte* __restrict into, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
-    const T left = load<T>((side == Side::left ? other : own) + i * sizeof(T));
-    const T right = load<T>((side == Side::left ? own : other) + i * sizeof(T));
-    const T result = static_cast<T>(op(left, right));
+    const T result = static_cast<T>(op(load<T>(left + i * sizeof(T)), load<T>(right + i * sizeof(T))));
     std::memcpy(into + i * sizeof(T), static_cast<const void*>(&result), sizeof(T));
   }
 }
 
-/// The same with `own` and `into` one memory, which the compiler must know to vectorise it.
+/// The same with one operand in `into`, which the compiler must know to vectorise it; the other stands on `side`.
 template <typename T, Side side, typename Op>
 void combine_into(Op& op, std::byte* __restrict into, const std::byte* __restrict other, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -109,21 +117,33 @@ void combine_into(Op& op, std::byte* __restrict into, const std::byte* __restric
   }
 }
 
-template <typename T, Side side, typename Op>
-void combine_on_side(Op& op, const std::byte* own, const std::byte* other, std::byte* into, std::size_t count) {
-  if (own == into) {
-    combine_into<T, side>(op, into, other, count);
+template <typename T, typename Op>
+void combine(Op& op, const std::byte* left, const std::byte* right, std::byte* into, std::size_t count) {
+  if (left == into) {
+    combine_into<T, Side::right>(op, into, right, count);
+  } else if (right == into) {
+    combine_into<T, Side::left>(op, into, left, count);
   } else {
-    combine_apart<T, side>(op, own, other, into, count);
+    combine_apart<T>(op, left, right, into, count);
   }
 }
 
+/// The loop of a callable: two operands at a time, what lies between them in a block that stays in the cache. (Not in
+/// `into`, which may be an input that is still to come.)
 template <typename T, typename Op>
-void combine(Op& op, const std::byte* own, const std::byte* other, std::byte* into, std::size_t count, Side side) {
-  if (side == Side::right) {
-    combine_on_side<T, Side::right>(op, own, other, into, count);
-  } else {
-    combine_on_side<T, Side::left>(op, own, other, into, count);
+void fold(Op& op, const std::byte* const* inputs, std::size_t input_count, std::byte* into, std::size_t count) {
+  if (input_count == 1 && inputs[0] != into && count > 0) std::memcpy(into, inputs[0], count * sizeof(T));
+  if (input_count == 1) return;
+  if (input_count == 2) return combine<T>(op, inputs[0], inputs[1], into, count);
+
+  constexpr std::size_t kBlock = std::max<std::size_t>(1, 4096 / sizeof(T));
+  std::byte folded[kBlock * sizeof(T)];
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t length = std::min(kBlock, count - begin);
+    const std::size_t at = begin * sizeof(T);
+    combine<T>(op, inputs[0] + at, inputs[1] + at, folded, length);
+    for (std::size_t k = 2; k + 1 < input_count; ++k) combine<T>(op, folded, inputs[k] + at, folded, length);
+    combine<T>(op, folded, inputs[input_count - 1] + at, into + at, length);
   }
 }
 
@@ -137,14 +157,15 @@ Reduction Reduction::of(Op op) {
   reduction.commutative_ = rondo::commutative<Op>;
   if constexpr (detail::PredefinedOp<Op>) {
     reduction.kind_ = Op::kind;
-    reduction.combine_ = predefined(element_type_of<T>, Op::kind);
+    reduction.fold_ = predefined(element_type_of<T>, Op::kind);
   } else {
     reduction.kind_ = ReduceKind::custom;
     reduction.operator_hash_ = detail::hash_of_type<Op>();
     reduction.state_ = {new Op(std::move(op)), Destroy{[](void* state) { delete static_cast<Op*>(state); }}};
-    reduction.combine_ = [](void* state, const std::byte* own, const std::byte* other, std::byte* into,
-                            std::size_t count,
-                            Side side) { detail::combine<T>(*static_cast<Op*>(state), own, other, into, count, side); };
+    reduction.fold_ = [](void* state, const std::byte* const* inputs, std::size_t input_count, std::byte* into,
+                         std::size_t count) {
+      detail::fold<T>(*static_cast<Op*>(state), inputs, input_count, into, count);
+    };
   }
   return reduction;
 }

@@ -116,7 +116,7 @@ void Hub::accept(Listener& listener) {
       }));
     }
     if (auto name = remote_name(socket.get())) {
-      add(socket.release(), std::move(*name));
+      add(socket.release(), *name);
     } else {
       ++refused_;
       last_refusal_ = "a process of another user";
@@ -125,12 +125,11 @@ void Hub::accept(Listener& listener) {
   arm_accept(listener);
 }
 
-void Hub::add(int socket, std::string where) {
+void Hub::add(int socket, const std::string& where) {
   Descriptor owner(socket);
   make_room();
   const Id id = next_id_++;
-  auto& connection =
-      connections_.try_emplace(id, context_, std::move(owner), std::move(where), unsent_limit()).first->second;
+  auto& connection = connections_.try_emplace(id, context_, std::move(owner), where, unsent_limit()).first->second;
   HandshakeTerms terms;
   terms.role = ConnectionRole::hub;
   terms.job_id = job_.id;

@@ -119,7 +119,7 @@ class Hub {
   void listen(int socket);
   void arm_accept(Listener& listener);
   void accept(Listener& listener);
-  void add(int socket, std::string where);
+  void add(int socket, const std::string& where);
   void make_room();
   std::size_t unsent_limit() const noexcept;
   void arm_read(Id id);

@@ -244,11 +244,12 @@ bool Hub::finished() const {
 
 /// "ranks 1, 3 to 7".
 std::string Hub::missing_ranks() const {
+  const auto missing = [&](int rank) { return rank < job_.size && !members_[static_cast<std::size_t>(rank)].joined; };
   std::string text;
   for (int rank = 0; rank < job_.size; ++rank) {
-    if (members_[static_cast<std::size_t>(rank)].joined) continue;
+    if (!missing(rank)) continue;
     int last = rank;
-    while (last + 1 < job_.size && !members_[static_cast<std::size_t>(last + 1)].joined) ++last;
+    while (missing(last + 1)) ++last;
     text += fmt::format("{}{}", text.empty() ? "rank " : ", ", rank);
     if (last > rank) text += fmt::format(" to {}", last);
     rank = last;

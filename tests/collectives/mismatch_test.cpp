@@ -89,7 +89,7 @@ TEST_CASE("ranks with different chunks all hear of both", "[collectives][mismatc
 }
 
 TEST_CASE("ranks with different counts per rank all hear of it", "[collectives][mismatch]") {
-  const auto gathers = [](std::vector<std::size_t> counts) -> Body {
+  const auto gathers = [](const std::vector<std::size_t>& counts) -> Body {
     return [counts](Communicator& world) {
       std::vector<int> in(counts[static_cast<std::size_t>(world.rank())]);
       std::vector<int> out(6);

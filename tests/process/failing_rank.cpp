@@ -21,7 +21,6 @@ namespace {
 
 using rondo::Algorithm;
 using rondo::Communicator;
-using rondo::Tag;
 using Round = std::function<void(Communicator&)>;
 
 constexpr std::size_t kCount = 50'000;

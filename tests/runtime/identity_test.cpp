@@ -8,7 +8,6 @@
 
 using namespace rondo::detail;
 using Catch::Matchers::ContainsSubstring;
-using rondo::Config;
 using rondo::Environment;
 using rondo::InitOptions;
 

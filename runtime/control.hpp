@@ -20,6 +20,7 @@
 namespace rondo::detail {
 
 class HubThread;
+struct HubCall;
 
 /// A rank's connection to the hub of its job. Two steps, because a rank must know its own address before it can listen
 /// for the others. One thread at a time; in a world that needs no hub every call is a no-op.
@@ -68,6 +69,7 @@ class Control {
   void find_hub();
   bool try_hub(std::string& cause);
   bool try_address(const sockaddr* address, socklen_t length, const std::string& name, std::string& cause);
+  void bear_stranger(const HubCall& call, Time called, const std::string& name);
   void take_welcome();
   HandshakeTerms terms() const;
   void check_secure(const asio::ip::address& address) const;
@@ -86,6 +88,8 @@ class Control {
   std::string local_address_;
   std::vector<std::string> addresses_;
   std::vector<asio::ip::tcp::endpoint> endpoints_;  ///< of the meeting point, once its name is resolved
+  std::string stranger_;                            ///< at this address somebody listens and gives no answer,
+  Time stranger_since_;                             ///< at every call since then
   std::optional<MeetingFile> meeting_file_;         ///< on rank 0
   std::unique_ptr<HubThread> hub_;                  ///< on rank 0, where it is the meeting point
   Descriptor socket_;

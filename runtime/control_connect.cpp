@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 constexpr Duration kFirstPause = 5ms;
 constexpr Duration kLongestPause = 250ms;
 constexpr Duration kHolderPatience = 1s;  // to ask who holds our port
+constexpr int kStrangerPatience = 2;      // handshake timeouts
 constexpr std::string_view kUnixPrefix = "unix:@";
 
 Time now() { return std::chrono::steady_clock::now(); }
@@ -242,8 +243,30 @@ bool Control::try_hub(std::string& cause) {
   });
 }
 
+/// Who listens and says nothing may be a hub that has too many callers for a moment, or a program of somebody else: for
+/// a while the two look the same. A file's address may be another the next time.
+void Control::bear_stranger(const HubCall& call, Time called, const std::string& name) {
+  const bool strange = call.connected && call.verdict == Verdict::pending;
+  if (!strange || identity_.meeting.kind == MeetingPoint::Kind::file) {
+    if (name == stranger_) stranger_.clear();
+    return;
+  }
+  if (name != stranger_) {
+    stranger_ = name;
+    stranger_since_ = called;
+  }
+  const Duration borne = now() - stranger_since_;
+  if (borne < kStrangerPatience * config_.handshake_timeout) return;
+  throw Error(
+      Errc::address_in_use,
+      fmt::format("rank {} cannot join the hub at {}: {}, at every call for {}; wanted an answer of rondo's hub: "
+                  "another program may hold this address",
+                  identity_.rank, name, call.cause, seconds_text(borne)));
+}
+
 bool Control::try_address(const sockaddr* address, socklen_t length, const std::string& name, std::string& cause) {
-  HubCall call = call_hub(address, length, terms(), key_, std::min(deadline_, now() + config_.handshake_timeout));
+  const Time called = now();
+  HubCall call = call_hub(address, length, terms(), key_, std::min(deadline_, called + config_.handshake_timeout));
   if (call.verdict == Verdict::accepted) {
     socket_ = std::move(call.socket);
     asio::ip::tcp::endpoint mine;
@@ -255,6 +278,7 @@ bool Control::try_address(const sockaddr* address, socklen_t length, const std::
   }
   if (cause.empty()) log_.debug("the hub is not there yet: {}: {}", name, call.cause);
   cause = fmt::format("{}: {}", name, call.cause);
+  bear_stranger(call, called, name);
   if (may_change(call.verdict, identity_.meeting.kind)) return false;
   throw Error(code_of(call.verdict),
               fmt::format("rank {} cannot join the hub at {}: {}", identity_.rank, name, call.cause));

@@ -85,8 +85,10 @@ std::string Hub::listen_tcp(const std::string& host, std::uint16_t port) {
       const auto bound = local_endpoint(socket.get());
       listen(socket.release());
       return to_string(bound);
-    } catch (const Error&) {
-      if (i + 1 == endpoints.size()) throw;
+    } catch (const Error& error) {
+      // Whoever calls would take the one that has the address for us: the next address is for hosts that lack the
+      // first.
+      if (error.code() == Errc::address_in_use || i + 1 == endpoints.size()) throw;
     }
   }
 }

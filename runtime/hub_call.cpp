@@ -37,6 +37,11 @@ bool same_user(int socket) {
 
 bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
+std::string ending_text(int error) {
+  const bool ended = error == 0 || error == ECONNRESET || error == EPIPE;
+  return ended ? "it ended the connection before the handshake" : system_text(error);
+}
+
 /// Empty when all output is written.
 std::string write_output(DeadlineWait& wait, int socket, Handshake& handshake, Time until) {
   while (!handshake.output().empty()) {
@@ -45,7 +50,7 @@ std::string write_output(DeadlineWait& wait, int socket, Handshake& handshake, T
     if (sent >= 0) {
       handshake.sent(static_cast<std::size_t>(sent));
     } else if (!try_again(errno)) {
-      return system_text(errno);
+      return ending_text(errno);
     } else if (!wait.writable(socket, until)) {
       return "it takes no bytes";
     }
@@ -62,10 +67,8 @@ std::string shake_hands(DeadlineWait& wait, int socket, Handshake& handshake, Ti
     const ssize_t got = ::recv(socket, buffer.data(), std::min(buffer.size(), handshake.wanted()), MSG_DONTWAIT);
     if (got > 0) {
       handshake.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
-    } else if (got == 0) {
-      return "it ended the connection before the handshake";
-    } else if (!try_again(errno)) {
-      return system_text(errno);
+    } else if (got == 0 || !try_again(errno)) {
+      return ending_text(got == 0 ? 0 : errno);
     } else if (!wait.readable(socket, until)) {
       return "it accepts connections but does not answer";
     }
@@ -87,6 +90,7 @@ HubCall call_hub(const sockaddr* address, socklen_t length, const HandshakeTerms
     call.cause = system_text(error);
     return call;
   }
+  call.connected = true;
   if (address->sa_family == AF_UNIX && !same_user(socket.get())) {
     call.cause = "a process of another user listens there";
     return call;

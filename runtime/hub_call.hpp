@@ -13,6 +13,7 @@ namespace rondo::detail {
 /// How one call to a hub went.
 struct HubCall {
   Verdict verdict = Verdict::pending;  ///< pending: nobody there, or no answer
+  bool connected = false;              ///< somebody listens there
   Descriptor socket;                   ///< connected and non-blocking, when accepted
   std::string cause;                   ///< otherwise, in one line
 };

@@ -1,6 +1,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <fstream>
 #include <future>
 #include <latch>
@@ -72,11 +73,35 @@ TEST_CASE("a hub that cannot be reached is named, with the last cause", "[runtim
 
 TEST_CASE("a hub that accepts and never answers is named so", "[runtime][bootstrap]") {
   const Descriptor silent = listen_on({asio::ip::make_address("127.0.0.1"), 0});
-  Config config = patient(60ms);
-  config.handshake_timeout = 10ms;
-  const End end = run({[&] { meet_and_part(member(1, 2, by_tcp("127.0.0.1", port_of(silent))), config); }})[0];
+  const End end = run({[&] { meet_and_part(member(1, 2, by_tcp("127.0.0.1", port_of(silent))), patient(60ms)); }})[0];
   CHECK(end.code == Errc::bootstrap_failed);
   CHECK_THAT(end.text, ContainsSubstring("accepts connections but does not answer"));
+}
+
+TEST_CASE("whoever listens at the meeting point and never answers is no hub, long before the ranks give up",
+          "[runtime][bootstrap]") {
+  const bool hangs_up = GENERATE(false, true);
+  INFO((hangs_up ? "it hangs up" : "it is silent"));
+  const Descriptor stranger = listen_on({asio::ip::make_address("127.0.0.1"), 0});
+  const MeetingPoint point = by_tcp("127.0.0.1", port_of(stranger));
+  std::atomic<bool> done = false;
+  const auto serve = [&] {
+    while (hangs_up && !done) {
+      // Accepted, and ended with the descriptor.
+      if (!Descriptor(::accept4(stranger.get(), nullptr, nullptr, SOCK_CLOEXEC))) std::this_thread::yield();
+    }
+  };
+  const auto call = [&] {
+    const auto ended = std::shared_ptr<void>(nullptr, [&](void*) { done = true; });
+    Config config = patient();
+    config.handshake_timeout = 50ms;
+    meet_and_part(member(1, 2, point), config);
+  };
+  const End end = run({call, serve})[0];
+  CHECK(end.code == Errc::address_in_use);
+  CHECK_THAT(end.text, ContainsSubstring("rank 1 cannot join the hub at 127.0.0.1:" + std::to_string(point.port)) &&
+                           ContainsSubstring(hangs_up ? "ended the connection" : "does not answer") &&
+                           ContainsSubstring("another program may hold this address"));
 }
 
 TEST_CASE("two processes with one number are told, and all that joined", "[runtime][bootstrap]") {

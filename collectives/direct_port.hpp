@@ -20,48 +20,10 @@ class DirectPort {
 
   DirectPort(Operation& operation, HostMemory& memory, Arena& arena, bool in_place);
 
-  int rank() const noexcept { return arena_.rank(); }
-  int size() const noexcept { return arena_.members(); }
-  bool in_place() const noexcept { return in_place_; }
-
-  /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a
-  /// step.
-  std::size_t window(std::size_t chunk, std::size_t shares) const noexcept;
-  /// The next step, in which a rank lays out `count` elements at the most (the same on all ranks).
-  Step next(std::size_t count) noexcept { return arena_.next(count * memory_.element_bytes()); }
-
-  /// Who lays something out must await `room`; then it does, and enters; who lays out nothing enters all the same.
-  auto room(const Step& step) {
-    return until(step,
-                 [](const DirectPort& port, const Step& at, int member) { return port.arena_.may_enter(at, member); });
-  }
-  /// Copies a range to the own bytes of the step, from element `at` on.
-  void lay_out(const Step& step, std::size_t at, const Range& from);
-  void enter(const Step& step);
-
-  /// All have entered, or one has: what they laid out can be read until this rank enters another step.
-  auto entered(const Step& step) { return until(step, &DirectPort::has_entered); }
-  auto entered(const Step& step, int member) { return until(step, &DirectPort::has_entered, member, member + 1); }
-  /// Copies from the bytes of a rank.
-  void take(const Step& step, int member, std::size_t at, const Range& to);
-  /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
-  void fold(const Step& step, std::size_t at, const Range& own, const Range& into);
-  /// The same into the own bytes of the step, at the same place; then the others may read it.
-  void fold_in_place(const Step& step, std::size_t at, const Range& own);
-  void finish(const Step& step);
-  auto finished(const Step& step, int member) {
-    return until(
-        step, [](const DirectPort& port, const Step& at, int one) { return port.arena_.has_finished(one, at.number); },
-        member, member + 1);
-  }
-
-  void copy(const Range& from, const Range& to);
-
- private:
+  using Done = bool (*)(const DirectPort&, const Step&, int);
   /// Whether the members from `next` to `end` have done something, this rank left out.
-  template <typename Done>
   struct Members {
-    DirectPort* port;
+    const DirectPort* port;
     Step step;
     Done done;
     int next;
@@ -79,17 +41,50 @@ class DirectPort {
     }
   };
 
-  template <typename Done>
-  auto until(const Step& step, Done done, int from, int to) {
-    return Until(operation_, Members<Done>{this, step, done, from, to}, looks_);
-  }
-  template <typename Done>
-  auto until(const Step& step, Done done) {
-    return until(step, done, 0, size());
-  }
+  int rank() const noexcept { return arena_.rank(); }
+  int size() const noexcept { return arena_.members(); }
+  bool in_place() const noexcept { return in_place_; }
 
+  /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a
+  /// step.
+  std::size_t window(std::size_t chunk, std::size_t shares) const noexcept;
+  /// The next step, in which a rank lays out `count` elements at the most (the same on all ranks).
+  Step next(std::size_t count) noexcept { return arena_.next(count * memory_.element_bytes()); }
+
+  /// Who lays something out must await `room`; then it does, and enters; who lays out nothing enters all the same.
+  Until<Members> room(const Step& step) { return until(step, &may_enter); }
+  /// Copies a range to the own bytes of the step, from element `at` on.
+  void lay_out(const Step& step, std::size_t at, const Range& from);
+  void enter(const Step& step);
+
+  /// All have entered, or one has: what they laid out can be read until this rank enters another step.
+  Until<Members> entered(const Step& step) { return until(step, &has_entered); }
+  Until<Members> entered(const Step& step, int member) { return until(step, &has_entered, member, member + 1); }
+  /// Copies from the bytes of a rank.
+  void take(const Step& step, int member, std::size_t at, const Range& to);
+  /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
+  void fold(const Step& step, std::size_t at, const Range& own, const Range& into);
+  /// The same into the own bytes of the step, at the same place; then the others may read it.
+  void fold_in_place(const Step& step, std::size_t at, const Range& own);
+  void finish(const Step& step);
+  Until<Members> finished(const Step& step, int member) { return until(step, &has_finished, member, member + 1); }
+
+  void copy(const Range& from, const Range& to);
+
+ private:
+  Until<Members> until(const Step& step, Done done, int from, int to) {
+    return {operation_, Members{this, step, done, from, to}, looks_};
+  }
+  Until<Members> until(const Step& step, Done done) { return until(step, done, 0, size()); }
+
+  static bool may_enter(const DirectPort& port, const Step& step, int member) {
+    return port.arena_.may_enter(step, member);
+  }
   /// And whether it is in the same call; if not the communicator has failed, and nothing more comes of it.
   static bool has_entered(const DirectPort& port, const Step& step, int member);
+  static bool has_finished(const DirectPort& port, const Step& step, int member) {
+    return port.arena_.has_finished(member, step.number);
+  }
 
   void wake_sleepers();
   void fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into);

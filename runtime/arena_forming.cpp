@@ -18,7 +18,7 @@ constexpr std::uint32_t kLane = 0xffffff00;
 
 // A member's region: enough to overlap filling and reading; more would only spread over the caches.
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kMostStaging = std::size_t{1} << 20;
+constexpr std::size_t kMostStaging = std::size_t{3} << 19;
 constexpr std::size_t kLeastStaging = 4 * kPage;
 
 std::size_t staging_for(const Group& group) {

@@ -5,8 +5,11 @@
 namespace rondo::detail {
 
 Condition::Condition(Operation& operation) : Message(operation.group(), &operation, any_source) {
-  if (group_.poisoned()) return complete(group_.failure());
-  group_.engine().add(*this);
+  if (group_.poisoned()) {
+    complete(group_.failure());
+  } else {
+    group_.engine().add(*this);
+  }
 }
 
 Condition::~Condition() {

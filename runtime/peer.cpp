@@ -98,7 +98,7 @@ void Peer::send(SendMessage& message) {
   }
   message.header.kind = FrameKind::rts;
   message.header.id = next_id(last_id_);
-  if (link_ && link_->pull_from() > 0 && message.whole_.size() > link_->pull_from()) {
+  if (link_ && !message.operation() && link_->pull_from() > 0 && message.whole_.size() > link_->pull_from()) {
     message.header.fingerprint[kPullAddress] = reinterpret_cast<std::uint64_t>(message.whole_.data());
     message.header.fingerprint[kPullTicket] = link_->pull_ticket();
   }

@@ -19,8 +19,9 @@ class StagingRing {
 
   explicit StagingRing(std::size_t bytes) : bytes_(bytes) {}
 
-  /// The longest piece: while one is read the next can be filled.
-  std::size_t most() const noexcept { return bytes_ / 2 / kAlignment * kAlignment; }
+  /// The longest piece. A piece never overlaps that of the step before, wherever the ring comes round: while one is read
+  /// the next can be filled.
+  std::size_t most() const noexcept { return bytes_ / 3 / kAlignment * kAlignment; }
 
   /// At most `most()` bytes for `step`, which is later than every step before.
   Piece take(std::size_t bytes, std::uint64_t step) noexcept {

@@ -72,6 +72,8 @@ void understand(SimOptions& options, const Words& words) {
   }
   options.collective = *collective;
   options.bytes = *collective == Collective::barrier ? 0 : parse_size(words.size);
+  // Every pair of ranks has the same to exchange.
+  if (*collective == Collective::all_to_all) options.bytes -= options.bytes % static_cast<std::size_t>(options.ranks);
   options.max_messages = parse_size(words.max_messages);
   if (!words.chunk.empty()) options.chunk_bytes = parse_size(words.chunk);
   if (options.root < 0 || options.root >= options.ranks) {

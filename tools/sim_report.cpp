@@ -40,10 +40,10 @@ std::string sim_table(const SimOptions& options, const std::vector<SimResult>& r
     text += fmt::format("{:<20} {:>7} {:>14} {:>14} {:>13} {:>14} {:>14} {:>14}\n",
                         fmt::format("{}{}", to_string(result.algorithm), result.is_chosen ? " *" : ""),
                         chunk_name(result.chunk_bytes), result.is_simulated ? shown(result.run.time) : "-",
-                        shown(result.stated.time), result.run.messages, result.run.bytes, result.run.scratch,
-                        result.run.total_messages);
+                        (result.stated.at_most ? "<= " : "") + shown(result.stated.time), result.run.messages,
+                        result.run.bytes, result.run.scratch, result.run.total_messages);
   }
-  text += "\n* what the tuning table takes. Per rank: of the busiest.\n";
+  text += "\n* what the tuning table takes. Per rank: of the busiest. <=: at most, where no formula is exact.\n";
   if (!all_simulated) text += fmt::format("- more than {} messages: not simulated.\n", options.max_messages);
   return text;
 }
@@ -69,6 +69,7 @@ std::string sim_json(const SimOptions& options, const std::vector<SimResult>& re
     line["simulated"] = result.is_simulated;
     line["time_us"] = microseconds(result.run.time);
     line["formula_us"] = microseconds(result.stated.time);
+    line["formula_is_bound"] = result.stated.at_most;
     line["messages_per_rank"] = result.run.messages;
     line["bytes_per_rank"] = result.run.bytes;
     line["scratch_per_rank"] = result.run.scratch;

@@ -102,6 +102,9 @@ Task pipeline(P& port, std::size_t chunks, int lanes, Body body) {
   return detail::run_lanes(port, chunks, count, body);
 }
 
+/// Messages in flight at once where an algorithm sends or receives many.
+inline constexpr std::size_t kWindow = 4;
+
 /// A few messages of one kind in flight at once: a new one waits for the slot that the oldest leaves.
 ///
 ///     auto& slot = sends[number];
@@ -109,7 +112,7 @@ Task pipeline(P& port, std::size_t chunks, int lanes, Body body) {
 ///     slot.launch([&] { return port.send(range, to); });
 ///     ...
 ///     for (auto& rest : sends) co_await rest;
-template <typename Message, std::size_t N = 4>
+template <typename Message, std::size_t N = kWindow>
 class Window {
  public:
   /// Awaitable like the message in it; empty, it is ready.

@@ -20,6 +20,7 @@ struct Prediction {
   std::uint64_t bytes = 0;     ///< sent by the busiest rank
   std::uint64_t scratch = 0;   ///< bytes, on the neediest rank
   std::uint64_t total_messages = 0;
+  bool at_most = false;  ///< upper bounds, where no formula is exact
 };
 
 /// Runs the very templates of the library, all ranks in this thread. The plan counts bytes.
@@ -54,8 +55,9 @@ inline Prediction simulate(const Plan& plan, int size, const LogGP& model) {
 /// The same figures from the formulas that the algorithm states.
 inline Prediction formula(const Plan& plan, int size, const LogGP& model) {
   const std::uint64_t count = plan.collective == Collective::barrier ? 1 : plan.blocks.total();
-  const Cost cost = cost_of(plan.collective, plan.algorithm, {size, count, plan.chunk});
-  return {model.time_of(cost), cost.messages, cost.sent, cost.scratch, cost.total};
+  const Cost cost =
+      cost_of(plan.collective, plan.algorithm, {size, count, plan.chunk, plan.lanes, plan.root, plan.commutative});
+  return {model.time_of(cost), cost.messages, cost.sent, cost.scratch, cost.total, cost.at_most};
 }
 
 }  // namespace rondo::simulation

@@ -1,9 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 #include <rondo/reduction.hpp>
@@ -37,14 +38,14 @@ std::vector<T> pattern(std::size_t count, int seed) {
 /// std::vector<bool> has no bytes.
 template <typename T>
 struct Array {
-  std::unique_ptr<T[]> elements;
-  T* data() { return elements.get(); }
+  std::array<T, 80> elements{};
+  T* data() { return elements.data(); }
 };
 
 template <typename T>
 Array<T> array(const std::vector<T>& from) {
-  Array<T> result{std::make_unique<T[]>(from.size() + 1)};
-  for (std::size_t i = 0; i < from.size(); ++i) result.elements[i] = from[i];
+  Array<T> result;
+  for (std::size_t i = 0; i < std::min(from.size(), result.elements.size()); ++i) result.elements[i] = from[i];
   return result;
 }
 

@@ -46,6 +46,12 @@ TEST_CASE("rondo-sim reads sizes, times with units and algorithms", "[tools][sim
   CHECK(options->chunk_bytes == std::size_t{65536});
 }
 
+TEST_CASE("rondo-sim gives every pair of an all_to_all the same", "[tools][sim]") {
+  int status = -1;
+  CHECK(parse({"all_to_all", "--ranks", "7", "--size", "100"}, status)->bytes == 98);
+  CHECK(parse({"all_to_all", "--ranks", "7", "--size", "6"}, status)->bytes == 0);
+}
+
 TEST_CASE("rondo-sim takes all algorithms that a collective has", "[tools][sim]") {
   int status = -1;
   const auto all = parse({"all_reduce"}, status);
@@ -79,11 +85,14 @@ TEST_CASE("rondo-sim reports a candidate as text and as JSON", "[tools][sim]") {
   result.stated = result.run;
   const std::string text = sim_table(*options, {result});
   CHECK_THAT(text, ContainsSubstring("dissemination"));
-  CHECK_THAT(text, ContainsSubstring("21.00 us"));
+  CHECK_THAT(text, ContainsSubstring("  21.00 us       21.00 us"));
+  result.stated.at_most = true;
+  CHECK_THAT(sim_table(*options, {result}), ContainsSubstring("  21.00 us    <= 21.00 us"));
 
   const auto report = nlohmann::json::parse(sim_json(*options, {result}));
   CHECK(report["op"] == "barrier");
   CHECK(report["ranks"] == 8);
   CHECK(report["results"][0]["time_us"] == 21.0);
   CHECK(report["results"][0]["messages"] == 24);
+  CHECK(report["results"][0]["formula_is_bound"] == true);
 }

@@ -26,13 +26,15 @@ namespace rondo {
 constexpr Cost bruck_all_gather_cost(const Shape& shape) {
   const auto size = static_cast<std::uint64_t>(shape.size);
   const auto rounds = static_cast<std::uint64_t>(doubling_rounds(shape.size));
-  const std::uint64_t elements = (size - 1) * (shape.count / size);
+  const std::uint64_t elements = (size - 1) * shape.block();
   return {.steps = rounds,
+          .queued = shape.even_blocks() ? 0 : rounds,
           .carried = elements,
           .messages = rounds,
           .sent = elements,
           .total = rounds * size,
-          .scratch = shape.count};
+          .scratch = shape.count,
+          .at_most = !shape.even_blocks()};
 }
 
 template <Port P>

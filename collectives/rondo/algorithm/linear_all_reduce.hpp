@@ -15,9 +15,17 @@ namespace rondo {
 ///     scratch      none
 ///     limits       none
 constexpr Cost linear_all_reduce_cost(const Shape& shape) {
-  Cost cost = linear_reduce_cost(shape) + linear_broadcast_cost(shape);
-  cost.messages = linear_broadcast_cost(shape).messages;
-  cost.sent = linear_broadcast_cost(shape).sent;
+  const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
+  const Shape whole{shape.size, shape.count};
+  const Cost back = linear_broadcast_cost(whole);
+  Cost cost = linear_reduce_cost(whole) + back;
+  // A lane sends a chunk when it has the result of the one before.
+  cost.steps *= chunks;
+  cost.queued *= chunks;
+  cost.total *= chunks;
+  cost.messages = chunks * back.messages;
+  cost.sent = back.sent;
+  cost.at_most |= chunks > 1;
   return cost;
 }
 

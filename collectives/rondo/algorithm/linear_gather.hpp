@@ -18,8 +18,15 @@ namespace rondo {
 ///     limits       none
 constexpr Cost linear_gather_cost(const Shape& shape) {
   const auto others = static_cast<std::uint64_t>(shape.size - 1);
-  const std::uint64_t block = shape.count / static_cast<std::uint64_t>(shape.size);
-  return {.steps = 1, .queued = others - 1, .carried = others * block, .messages = 1, .sent = block, .total = others};
+  // Shorter blocks come sooner, and all not in the order in which another root than rank 0 looks for them.
+  const std::uint64_t disorder = shape.root != 0 || !shape.even_blocks() ? others : 0;
+  return {.steps = 1,
+          .queued = others - 1 + disorder,
+          .carried = others * shape.block(),
+          .messages = 1,
+          .sent = shape.block(),
+          .total = others,
+          .at_most = disorder > 0};
 }
 
 /// The root receives `place(rank)` from every other rank, beginning with its neighbour.

@@ -18,13 +18,17 @@ constexpr Cost linear_reduce_cost(const Shape& shape) {
   const auto others = static_cast<std::uint64_t>(shape.size - 1);
   const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
   const std::uint64_t elements = others * shape.count;
+  // Messages do not come in the order in which another root than rank 0 needs them.
+  const std::uint64_t disorder = shape.root != 0 && others > 1 ? others * chunks : 0;
   return {.steps = 1,
-          .queued = others * chunks - 1,
+          .queued = others * chunks - 1 + disorder,
           .carried = elements,
           .reduced = elements,
           .messages = chunks,
           .sent = shape.count,
-          .total = others * chunks};
+          .total = others * chunks,
+          // While one is combined, the next arrives.
+          .at_most = others * chunks > 1};
 }
 
 /// Combines one range of everybody's input in the same range of the root's output.

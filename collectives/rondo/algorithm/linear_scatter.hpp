@@ -18,8 +18,14 @@ namespace rondo {
 ///     limits       none
 constexpr Cost linear_scatter_cost(const Shape& shape) {
   const auto others = static_cast<std::uint64_t>(shape.size - 1);
-  const std::uint64_t elements = others * (shape.count / static_cast<std::uint64_t>(shape.size));
-  return {.steps = 1, .queued = others - 1, .carried = elements, .messages = others, .sent = elements, .total = others};
+  const std::uint64_t elements = others * shape.block();
+  return {.steps = 1,
+          .queued = others - 1,
+          .carried = elements,
+          .messages = others,
+          .sent = elements,
+          .total = others,
+          .at_most = !shape.even_blocks()};
 }
 
 /// The root sends `place(rank)` to every other rank, beginning with its neighbour.

@@ -19,13 +19,15 @@ namespace rondo {
 ///     limits       none
 constexpr Cost pairwise_all_to_all_cost(const Shape& shape) {
   const auto others = static_cast<std::uint64_t>(shape.size - 1);
-  const std::uint64_t elements = others * (shape.count / (others + 1));
-  return {.steps = 1,
-          .queued = others - 1,
+  const std::uint64_t elements = others * shape.block();
+  const std::uint64_t waits = (others + kWindow - 1) / kWindow;
+  return {.steps = waits,
+          .queued = others - waits,
           .carried = elements,
           .messages = others,
           .sent = elements,
-          .total = others * (others + 1)};
+          .total = others * (others + 1),
+          .at_most = !shape.even_blocks() || waits > 1};
 }
 
 template <Port P>

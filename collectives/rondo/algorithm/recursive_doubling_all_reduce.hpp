@@ -16,7 +16,7 @@ namespace rondo {
 ///
 ///     steps        log2 size, of the next lower power of two; two more where the size is not one itself
 ///     sent         count in each step
-///     scratch      one chunk
+///     scratch      one chunk in each lane
 ///     limits       none
 constexpr Cost recursive_doubling_all_reduce_cost(const Shape& shape) {
   const auto size = static_cast<std::uint64_t>(shape.size);
@@ -26,13 +26,17 @@ constexpr Cost recursive_doubling_all_reduce_cost(const Shape& shape) {
   const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
   const std::uint64_t steps = rounds + (folded > 0 ? 2 : 0);
   const std::uint64_t sends = rounds + (folded > 0 ? 1 : 0);
+  // Who has no partner to wait for is a chunk ahead, and gets in the others' way.
+  const std::uint64_t ahead = folded > 0 ? 3 * (chunks - 1) : 0;
   return {.steps = steps * chunks,
-          .carried = steps * shape.count,
+          .queued = ahead,
+          .carried = steps * shape.count + ahead * longest_chunk(shape.count, shape.chunk),
           .reduced = (rounds + (folded > 0 ? 1 : 0)) * shape.count,
           .messages = sends * chunks,
           .sent = sends * shape.count,
           .total = (participants * rounds + 2 * folded) * chunks,
-          .scratch = longest_chunk(shape.count, shape.chunk)};
+          .scratch = longest_chunk(shape.count, shape.chunk) * shape.lanes_of(chunks),
+          .at_most = folded > 0 || shape.lanes_of(chunks) > 1};
 }
 
 /// All rounds for the participants, from `partial` (what this rank stands for) to the full result in `result`. The

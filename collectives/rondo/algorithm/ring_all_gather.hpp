@@ -17,10 +17,15 @@ namespace rondo {
 ///     limits       none
 constexpr Cost ring_all_gather_cost(const Shape& shape) {
   const auto size = static_cast<std::uint64_t>(shape.size);
-  const std::uint64_t block = shape.count / size;
-  const std::uint64_t steps = (size - 1) * chunks_of(block, shape.chunk);
-  const std::uint64_t elements = (size - 1) * block;
-  return {.steps = steps, .carried = elements, .messages = steps, .sent = elements, .total = steps * size};
+  const std::uint64_t stripes = chunks_of(shape.block(), shape.chunk);
+  const std::uint64_t steps = (size - 1) * stripes;
+  const std::uint64_t elements = (size - 1) * shape.block();
+  return {.steps = steps,
+          .carried = elements,
+          .messages = steps,
+          .sent = elements,
+          .total = steps * size,
+          .at_most = !shape.even_blocks() || shape.lanes_of(stripes) > 1};
 }
 
 /// Completes one stripe of the output, in which each rank's own block stands already.

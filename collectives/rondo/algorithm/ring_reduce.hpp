@@ -11,18 +11,18 @@ namespace rondo {
 ///
 ///     steps        size, and size - 2 messages that queue at the root
 ///     sent         count, but for the root's own block
-///     scratch      three chunks
+///     scratch      three chunks in each lane
 ///     limits       the operator commutes
 constexpr Cost ring_reduce_cost(const Shape& shape) {
-  const auto size = static_cast<std::uint64_t>(shape.size);
-  const std::uint64_t block = shape.count / size;
-  const std::uint64_t stripes = chunks_of(block, shape.chunk);
+  const std::uint64_t stripes = chunks_of(shape.block(), shape.chunk);
   Cost gather = linear_gather_cost(shape);
   gather.messages *= stripes;
   gather.total *= stripes;
   gather.steps *= stripes;
   gather.queued *= stripes;
-  gather.scratch = longest_chunk(block, shape.chunk);
+  gather.scratch = longest_chunk(shape.block(), shape.chunk) * shape.lanes_of(stripes);
+  // While the root collects a stripe, the others begin the next.
+  gather.at_most |= stripes > 1;
   return ring_reduce_scatter_cost(shape) + gather;
 }
 

@@ -16,22 +16,22 @@ namespace rondo {
 ///
 ///     steps        size - 1
 ///     sent         count (size - 1) / size
-///     scratch      two chunks, where the results may not gather in the output
+///     scratch      two chunks in each lane, where the results may not gather in the output
 ///     limits       the operator commutes
 constexpr Cost ring_reduce_scatter_cost(const Shape& shape) {
   const auto size = static_cast<std::uint64_t>(shape.size);
-  const std::uint64_t block = shape.count / size;
-  const std::uint64_t stripes = chunks_of(block, shape.chunk);
+  const std::uint64_t stripes = chunks_of(shape.block(), shape.chunk);
   const std::uint64_t steps = (size - 1) * stripes;
-  const std::uint64_t elements = (size - 1) * block;
-  const std::uint64_t partials = shape.size > 2 ? 2 * longest_chunk(block, shape.chunk) : 0;
+  const std::uint64_t elements = (size - 1) * shape.block();
+  const std::uint64_t partials = shape.size > 2 ? 2 * longest_chunk(shape.block(), shape.chunk) : 0;
   return {.steps = steps,
           .carried = elements,
           .reduced = elements,
           .messages = steps,
           .sent = elements,
           .total = steps * size,
-          .scratch = partials};
+          .scratch = partials * shape.lanes_of(stripes),
+          .at_most = !shape.even_blocks() || shape.lanes_of(stripes) > 1};
 }
 
 /// Sends one stripe round the ring. `place(step, block)` says where the partial result of a step stands, `block`

@@ -10,17 +10,24 @@ namespace rondo {
 /// Tree reduce to rank 0, then tree broadcast from there, chunk by chunk. Rank order is kept, and all ranks get rank
 /// 0's bits.
 ///
-///     steps        2 ceil(log2 size)
+///     steps        2 ceil(log2 size), of an incomplete tree fewer
 ///     sent         count ceil(log2 size), by rank 0
 ///     scratch      none
 ///     limits       none
 constexpr Cost tree_all_reduce_cost(const Shape& shape) {
-  Cost cost = tree_reduce_cost(shape) + tree_broadcast_cost(shape);
+  const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
+  const Shape whole{shape.size, shape.count};
+  Cost cost = tree_reduce_cost(whole) + tree_broadcast_cost(whole);
+  // A lane sends a chunk up when it has the result of the one before.
+  cost.steps *= chunks;
+  cost.queued *= chunks;
+  cost.total *= chunks;
   // Rank 0 sends in the second phase only. The head of the largest subtree forwards to one fewer, but has sent its own
   // part up before: as much.
-  cost.messages = tree_broadcast_cost(shape).messages;
-  cost.sent = tree_broadcast_cost(shape).sent;
+  cost.messages = chunks * tree_broadcast_cost(whole).messages;
+  cost.sent = tree_broadcast_cost(whole).sent;
   cost.scratch = 0;
+  cost.at_most |= shape.lanes_of(chunks) > 1;
   return cost;
 }
 

@@ -12,19 +12,22 @@ namespace rondo {
 
 /// Down the binomial tree, the largest subtree first.
 ///
-///     steps        ceil(log2 size)
+///     steps        log2 size; of an incomplete tree floor(log2 size), and a message that queues
 ///     sent         count ceil(log2 size), by the root
 ///     scratch      none
 ///     limits       none
 constexpr Cost tree_broadcast_cost(const Shape& shape) {
   const auto rounds = static_cast<std::uint64_t>(doubling_rounds(shape.size));
   const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
-  return {.steps = rounds,
-          .queued = (chunks - 1) * rounds,
+  // In an incomplete tree the longest way down begins with the root's second child.
+  const std::uint64_t second = is_complete_tree(shape.size) ? 0 : 1;
+  return {.steps = rounds - second,
+          .queued = (chunks - 1) * rounds + second,
           .carried = rounds * shape.count,
           .messages = chunks * rounds,
           .sent = shape.count * rounds,
-          .total = chunks * static_cast<std::uint64_t>(shape.size - 1)};
+          .total = chunks * static_cast<std::uint64_t>(shape.size - 1),
+          .at_most = shape.lanes_of(chunks) > 1};
 }
 
 /// Brings `range` of the tree's root to everybody.

@@ -13,21 +13,21 @@ namespace rondo {
 
 /// Up the binomial tree, each rank sending the blocks of its whole subtree at once.
 ///
-///     steps        ceil(log2 size)
+///     steps        ceil(log2 size); of an incomplete tree fewer
 ///     sent         count / 2, by the root's farthest child
 ///     scratch      count / 2 on an inner rank; count on a root other than rank 0
 ///     limits       none
 constexpr Cost tree_gather_cost(const Shape& shape) {
-  const auto rounds = static_cast<std::uint64_t>(doubling_rounds(shape.size));
   const auto others = static_cast<std::uint64_t>(shape.size - 1);
-  const std::uint64_t block = shape.count / (others + 1);
   const auto subtree = static_cast<std::uint64_t>(largest_subtree(shape.size));
-  return {.steps = rounds,
-          .carried = others * block,
+  const std::uint64_t turned = shape.root != 0 ? shape.count : 0;
+  return {.steps = static_cast<std::uint64_t>(doubling_rounds(shape.size)),
+          .carried = others * shape.block(),
           .messages = 1,
-          .sent = subtree * block,
+          .sent = subtree * shape.block(),
           .total = others,
-          .scratch = subtree > 1 ? subtree * block : 0};
+          .scratch = std::max(subtree > 1 ? subtree * shape.block() : 0, turned),
+          .at_most = !shape.even_blocks() || !is_complete_tree(shape.size)};
 }
 
 template <Port P>

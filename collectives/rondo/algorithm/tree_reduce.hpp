@@ -14,21 +14,25 @@ namespace rondo {
 /// first. A subtree is a run of consecutive ranks, so operands stay in rank order as long as place 0 is rank 0: for
 /// operators that do not commute the tree is rooted there, and rank 0 forwards the result to the root.
 ///
-///     steps        ceil(log2 size), one more to forward
+///     steps        ceil(log2 size), of an incomplete tree fewer; one more to forward
 ///     sent         count
-///     scratch      one chunk, on the inner ranks
+///     scratch      one chunk in each lane, on the inner ranks
 ///     limits       none
 constexpr Cost tree_reduce_cost(const Shape& shape) {
   const auto rounds = static_cast<std::uint64_t>(doubling_rounds(shape.size));
   const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
-  return {.steps = rounds,
-          .queued = (chunks - 1) * rounds,
-          .carried = rounds * shape.count,
+  const std::uint64_t forward = !shape.commutative && shape.root != 0 ? 1 : 0;
+  // Between two chunks, and what is forwarded, messages meet at a port: never more than allowed for here was seen.
+  const bool inner_ranks = shape.size > 3 || forward != 0;
+  return {.steps = forward != 0 ? (rounds + 1) * chunks : rounds,
+          .queued = (chunks - 1) * (rounds + 2),
+          .carried = (rounds + forward * (chunks > 1 ? 4 : 1)) * shape.count,
           .reduced = rounds * shape.count,
           .messages = chunks,
           .sent = shape.count,
-          .total = chunks * static_cast<std::uint64_t>(shape.size - 1),
-          .scratch = shape.size > 3 ? longest_chunk(shape.count, shape.chunk) : 0};
+          .total = chunks * (static_cast<std::uint64_t>(shape.size - 1) + forward),
+          .scratch = inner_ranks ? longest_chunk(shape.count, shape.chunk) * shape.lanes_of(chunks) : 0,
+          .at_most = chunks > 1 || !is_complete_tree(shape.size)};
 }
 
 /// Combines `input` of all ranks in `into` of the tree's root. Inner ranks use their `into` for partial results,

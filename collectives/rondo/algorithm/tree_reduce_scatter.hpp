@@ -9,20 +9,17 @@ namespace rondo {
 
 /// Tree reduce to rank 0 in scratch, then tree scatter from there: few steps, and rank order kept.
 ///
-///     steps        2 ceil(log2 size)
+///     steps        2 ceil(log2 size), of an incomplete tree fewer
 ///     sent         count, at most
 ///     scratch      count, and half as much again on the inner ranks
 ///     limits       none
 constexpr Cost tree_reduce_scatter_cost(const Shape& shape) {
-  const Shape whole{shape.size, shape.count, 0};
+  const Shape whole{shape.size, shape.count};
   Cost cost = tree_reduce_cost(whole) + tree_scatter_cost(whole);
-  const std::uint64_t block = shape.count / static_cast<std::uint64_t>(shape.size);
-  const std::uint64_t children = static_cast<std::uint64_t>(doubling_rounds(shape.size));
-  cost.messages = children;
+  cost.messages = static_cast<std::uint64_t>(doubling_rounds(shape.size));
   // Rank 0 sends all blocks but its own; the head of the largest subtree sends up everything and then its share.
-  cost.sent = shape.count - block;
   const auto below = static_cast<std::uint64_t>(largest_subtree(shape.size) - 1);
-  cost.sent = std::max(cost.sent, shape.count + below * block);
+  cost.sent = std::max(tree_scatter_cost(whole).sent, shape.count + below * shape.block());
   cost.scratch = shape.count + tree_scatter_cost(whole).scratch;
   return cost;
 }

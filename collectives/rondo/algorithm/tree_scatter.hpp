@@ -12,21 +12,24 @@ namespace rondo {
 
 /// Down the binomial tree, each child getting the blocks of its whole subtree, the largest first.
 ///
-///     steps        ceil(log2 size)
+///     steps        log2 size; of an incomplete tree floor(log2 size), and a message that queues
 ///     sent         count (size - 1) / size, by the root
 ///     scratch      count / 2 on an inner rank; count on a root other than rank 0
 ///     limits       none
 constexpr Cost tree_scatter_cost(const Shape& shape) {
   const auto rounds = static_cast<std::uint64_t>(doubling_rounds(shape.size));
   const auto others = static_cast<std::uint64_t>(shape.size - 1);
-  const std::uint64_t block = shape.count / (others + 1);
+  const std::uint64_t second = is_complete_tree(shape.size) ? 0 : 1;
   const auto subtree = static_cast<std::uint64_t>(largest_subtree(shape.size));
-  return {.steps = rounds,
-          .carried = others * block,
+  const std::uint64_t turned = shape.root != 0 ? shape.count : 0;
+  return {.steps = rounds - second,
+          .queued = second,
+          .carried = others * shape.block(),
           .messages = rounds,
-          .sent = others * block,
+          .sent = others * shape.block(),
           .total = others,
-          .scratch = subtree > 1 ? subtree * block : 0};
+          .scratch = std::max(subtree > 1 ? subtree * shape.block() : 0, turned),
+          .at_most = !shape.even_blocks()};
 }
 
 namespace detail {

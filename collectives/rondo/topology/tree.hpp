@@ -47,6 +47,9 @@ class Tree {
   int place_;
 };
 
+/// Whether every subtree has all the ranks that it can have.
+constexpr bool is_complete_tree(int size) { return (size & (size - 1)) == 0; }
+
 /// Ranks in the largest subtree below the root of a tree of `size`.
 constexpr int largest_subtree(int size) {
   const Tree root(0, size, 0);

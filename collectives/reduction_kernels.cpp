@@ -48,13 +48,15 @@ using Words = Vector<std::uint32_t, lanes>;
 template <std::size_t lanes>
 using Halves = Vector<std::uint16_t, lanes>;
 
-// A format says how elements lie in memory (`Stored`) and in which lanes they are computed (`Lane`).
+// A format says how elements lie in memory (`Stored` lanes), and in which lanes they are computed: how many there are
+// in a vector, and how `lanes` of them become what `apply` takes.
 
 template <typename T>
 struct Plain {
   using Stored = T;
   using Lane = T;
   static constexpr std::size_t kElementLanes = 1;
+  static constexpr std::size_t kVectorLanes = kVectorBytes / sizeof(T);
 
   template <std::size_t lanes>
   RONDO_INLINE static Vector<T, lanes> widen(Vector<T, lanes> stored) {
@@ -76,31 +78,107 @@ struct Complex : Plain<Part> {
   static constexpr std::size_t kElementLanes = 2;
 };
 
-/// What `bfloat16` does: the upper half of a float, rounded to nearest even, a NaN made quiet.
-struct Brain {
+/// Every other 16-bit float of a vector, so that no lane need move to another place: the lower and the upper halves of
+/// its words.
+template <std::size_t words>
+struct Split {
+  Floats<words> lower;
+  Floats<words> upper;
+};
+
+constexpr std::uint32_t kUpperHalf = 0xffff0000U;
+
+/// 16-bit floats. `Conversion` takes them in the upper halves of words, with zeros below, and leaves them there, with
+/// anything below. A single lane is one float.
+template <typename Conversion>
+struct Small {
   using Stored = std::uint16_t;
   using Lane = float;
   static constexpr std::size_t kElementLanes = 1;
+  static constexpr std::size_t kVectorLanes = kVectorBytes / sizeof(Stored);
 
   template <std::size_t lanes>
-  RONDO_INLINE static Floats<lanes> widen(Halves<lanes> stored) {
-    return reinterpret_cast<Floats<lanes>>(__builtin_convertvector(stored, Words<lanes>) << 16);
+  RONDO_INLINE static auto widen(Halves<lanes> stored) {
+    if constexpr (lanes == 1) {
+      return Conversion::template widen<1>(Words<1>{stored[0]} << 16);
+    } else {
+      const auto words = reinterpret_cast<Words<lanes / 2>>(stored);
+      return Split<lanes / 2>{Conversion::template widen<lanes / 2>(words << 16),
+                              Conversion::template widen<lanes / 2>(words & kUpperHalf)};
+    }
   }
-  template <std::size_t lanes>
-  RONDO_INLINE static Halves<lanes> narrow(Floats<lanes> computed) {
-    const auto all = reinterpret_cast<Words<lanes>>(computed);
-    const Words<lanes> rounded = all + 0x7fffU + ((all >> 16) & 1U);
-    const Words<lanes> result = computed == computed ? rounded : all | 0x400000U;
-    return __builtin_convertvector(result >> 16, Halves<lanes>);
+  template <std::size_t lanes, typename Computed>
+  RONDO_INLINE static Halves<lanes> narrow(const Computed& computed) {
+    if constexpr (lanes == 1) {
+      return Halves<1>{static_cast<std::uint16_t>(Conversion::template narrow<1>(computed)[0] >> 16)};
+    } else {
+      const Words<lanes / 2> lower = Conversion::template narrow<lanes / 2>(computed.lower);
+      const Words<lanes / 2> upper = Conversion::template narrow<lanes / 2>(computed.upper);
+      return reinterpret_cast<Halves<lanes>>(lower >> 16 | (upper & kUpperHalf));
+    }
   }
 };
 
-/// The processor's own conversions of float16, for its widest vectors.
+/// What `bfloat16` does: the upper half of a float, rounded to nearest even. A NaN that comes from 16 bits has zeros
+/// below them, and so rounds to itself.
+struct BrainConversion {
+  template <std::size_t lanes>
+  RONDO_INLINE static Floats<lanes> widen(Words<lanes> stored) {
+    return reinterpret_cast<Floats<lanes>>(stored);
+  }
+  template <std::size_t lanes>
+  RONDO_INLINE static Words<lanes> narrow(Floats<lanes> computed) {
+    const auto all = reinterpret_cast<Words<lanes>>(computed);
+    return all + 0x7fffU + ((all >> 16) & 1U);
+  }
+};
+using Brain = Small<BrainConversion>;
+
+/// What `float16` does.
+struct HalfConversion {
+  template <std::size_t lanes>
+  RONDO_INLINE static Floats<lanes> widen(Words<lanes> stored) {
+    const Words<lanes> sign = stored & 0x80000000U;
+    const Words<lanes> magnitude = (stored & 0x7fffffffU) >> 3;
+    // As a float the magnitude is too small by 2^112, exactly, subnormals too; infinity and NaN then need their
+    // exponent.
+    const Floats<lanes> scaled = reinterpret_cast<Floats<lanes>>(magnitude) * 0x1p112F;
+    const auto finite = reinterpret_cast<Words<lanes>>(scaled);
+    return reinterpret_cast<Floats<lanes>>(sign | finite |
+                                           (scaled >= 0x1p16F ? Words<lanes>{} + 0x7f800000U : Words<lanes>{}));
+  }
+  template <std::size_t lanes>
+  RONDO_INLINE static Words<lanes> narrow(Floats<lanes> computed) {
+    const auto all = reinterpret_cast<Words<lanes>>(computed);
+    const Words<lanes> sign = all & 0x80000000U;
+    const Words<lanes> magnitude = all & 0x7fffffffU;
+    const auto absolute = reinterpret_cast<Floats<lanes>>(magnitude);
+    // Adding 0.5, whose last bit weighs 2^-24 as a subnormal's does, makes the float unit round one.
+    const Words<lanes> subnormal = (reinterpret_cast<Words<lanes>>(absolute + 0.5F) - 0x3f000000U) << 16;
+    const Words<lanes> normal = (magnitude - (112U << 23) + 0xfffU + ((magnitude >> 13) & 1U)) << 3;
+    const Words<lanes> finite = absolute < 0x1p-14F ? subnormal : normal;
+    const Words<lanes> nan = (magnitude & 0x7fffffU) << 3 | 0x7e000000U;
+    const Words<lanes> special = computed == computed ? Words<lanes>{} + 0x7c000000U : nan;
+    return sign | (absolute < 0x1p16F ? finite : special);
+  }
+};
+
+/// The processor's own conversions of float16, which give the same.
 template <std::size_t lanes>
 struct Converter {
   static constexpr bool exists = false;
 };
-#if defined(__AVX512BW__)
+#ifdef __F16C__
+template <>
+struct Converter<8> {
+  static constexpr bool exists = true;
+  RONDO_INLINE static Floats<8> widen(Halves<8> stored) { return _mm256_cvtph_ps(reinterpret_cast<__m128i>(stored)); }
+  RONDO_INLINE static Halves<8> narrow(Floats<8> computed) {
+    return reinterpret_cast<Halves<8>>(_mm256_cvtps_ph(computed, _MM_FROUND_TO_NEAREST_INT));
+  }
+};
+#endif
+#ifdef __AVX512BW__
 template <>
 struct Converter<16> {
   static constexpr bool exists = true;
@@ -112,54 +190,26 @@ struct Converter<16> {
     return reinterpret_cast<Halves<16>>(_mm512_maskz_cvtps_ph(kAll, computed, _MM_FROUND_TO_NEAREST_INT));
   }
 };
-#elif defined(__F16C__)
-template <>
-struct Converter<8> {
-  static constexpr bool exists = true;
-  RONDO_INLINE static Floats<8> widen(Halves<8> stored) { return _mm256_cvtph_ps(reinterpret_cast<__m128i>(stored)); }
-  RONDO_INLINE static Halves<8> narrow(Floats<8> computed) {
-    return reinterpret_cast<Halves<8>>(_mm256_cvtps_ph(computed, _MM_FROUND_TO_NEAREST_INT));
-  }
-};
 #endif
 
-/// What `float16` does, step by step where the processor does not.
-struct Half {
-  using Stored = std::uint16_t;
-  using Lane = float;
-  static constexpr std::size_t kElementLanes = 1;
+struct Half : Small<HalfConversion> {
+  static constexpr bool kConverts = Converter<kVectorBytes / sizeof(Lane)>::exists;
+  static constexpr std::size_t kVectorLanes = kVectorBytes / (kConverts ? sizeof(Lane) : sizeof(Stored));
 
   template <std::size_t lanes>
-  RONDO_INLINE static Floats<lanes> widen(Halves<lanes> stored) {
+  RONDO_INLINE static auto widen(Halves<lanes> stored) {
     if constexpr (Converter<lanes>::exists) {
       return Converter<lanes>::widen(stored);
     } else {
-      const auto bits = __builtin_convertvector(stored, Words<lanes>);
-      const Words<lanes> sign = (bits & 0x8000U) << 16;
-      const Words<lanes> magnitude = (bits & 0x7fffU) << 13;
-      // As a float the magnitude is too small by 2^112, exactly, subnormals too; infinity and NaN are so once more.
-      const Floats<lanes> scaled = reinterpret_cast<Floats<lanes>>(magnitude) * 0x1p112F;
-      const auto special = reinterpret_cast<Words<lanes>>(scaled) | 0x7f800000U;
-      return reinterpret_cast<Floats<lanes>>(sign |
-                                             (scaled >= 0x1p16F ? special : reinterpret_cast<Words<lanes>>(scaled)));
+      return Small::widen<lanes>(stored);
     }
   }
-  template <std::size_t lanes>
-  RONDO_INLINE static Halves<lanes> narrow(Floats<lanes> computed) {
+  template <std::size_t lanes, typename Computed>
+  RONDO_INLINE static Halves<lanes> narrow(const Computed& computed) {
     if constexpr (Converter<lanes>::exists) {
       return Converter<lanes>::narrow(computed);
     } else {
-      const auto all = reinterpret_cast<Words<lanes>>(computed);
-      const Words<lanes> sign = (all >> 16) & 0x8000U;
-      const auto magnitude = reinterpret_cast<Vector<std::int32_t, lanes>>(all & 0x7fffffffU);
-      const auto absolute = reinterpret_cast<Floats<lanes>>(magnitude);
-      const auto word = reinterpret_cast<Words<lanes>>(magnitude);
-      // Adding 0.5, whose last bit weighs 2^-24 as a subnormal's does, makes the float unit round one.
-      const Words<lanes> subnormal = reinterpret_cast<Words<lanes>>(absolute + 0.5F) - 0x3f000000U;
-      const Words<lanes> normal = (word - (112U << 23) + 0xfffU + ((word >> 13) & 1U)) >> 13;
-      const Words<lanes> finite = absolute < 0x1p-14F ? subnormal : normal;
-      const Words<lanes> special = computed == computed ? Words<lanes>{} + 0x7c00U : 0x7e00U | ((word >> 13) & 0x3ffU);
-      return __builtin_convertvector(sign | (absolute < 0x1p16F ? finite : special), Halves<lanes>);
+      return Small::narrow<lanes>(computed);
     }
   }
 };
@@ -217,32 +267,39 @@ RONDO_INLINE V apply(V a, V b) {
   if constexpr (kind == ReduceKind::lor) return reinterpret_cast<V>((a | b) != 0) & 1;
 }
 
+template <typename Format, ReduceKind kind, std::size_t words>
+RONDO_INLINE Split<words> apply(const Split<words>& a, const Split<words>& b) {
+  return {apply<Format, kind>(a.lower, b.lower), apply<Format, kind>(a.upper, b.upper)};
+}
+
 template <typename Format, std::size_t lanes>
-RONDO_INLINE Vector<typename Format::Lane, lanes> load(const std::byte* from) {
+RONDO_INLINE auto load(const std::byte* from) {
   Vector<typename Format::Stored, lanes> stored;
   std::memcpy(&stored, from, sizeof(stored));
   return Format::template widen<lanes>(stored);
 }
 
-/// Folds while `vectors` times `lanes` lanes are left between `at` and `end`; returns where it stopped.
+template <typename Format, std::size_t lanes, typename Computed>
+RONDO_INLINE void store(const Computed& computed, std::byte* to) {
+  const Vector<typename Format::Stored, lanes> stored = Format::template narrow<lanes>(computed);
+  std::memcpy(to, &stored, sizeof(stored));
+}
+
+/// Folds while `vectors` times `lanes` are left between the bytes `at` and `end`; returns where it stopped.
 template <typename Format, ReduceKind kind, std::size_t vectors, std::size_t lanes>
 RONDO_INLINE std::size_t fold_lanes(const std::byte* const* inputs, std::size_t input_count, std::byte* into,
                                     std::size_t at, std::size_t end) {
-  using Lanes = Vector<typename Format::Lane, lanes>;
   constexpr std::size_t vector_bytes = lanes * sizeof(typename Format::Stored);
   for (; end - at >= vectors * vector_bytes; at += vectors * vector_bytes) {
-    Lanes result[vectors];
-    for (std::size_t v = 0; v < vectors; ++v) result[v] = load<Format, lanes>(inputs[0] + at + v * vector_bytes);
+    decltype(load<Format, lanes>(into)) folded[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) folded[v] = load<Format, lanes>(inputs[0] + at + v * vector_bytes);
     for (std::size_t k = 1; k < input_count; ++k) {
       const std::byte* const input = inputs[k] + at;
       for (std::size_t v = 0; v < vectors; ++v) {
-        result[v] = apply<Format, kind, Lanes>(result[v], load<Format, lanes>(input + v * vector_bytes));
+        folded[v] = apply<Format, kind>(folded[v], load<Format, lanes>(input + v * vector_bytes));
       }
     }
-    for (std::size_t v = 0; v < vectors; ++v) {
-      const auto stored = Format::template narrow<lanes>(result[v]);
-      std::memcpy(into + at + v * vector_bytes, &stored, sizeof(stored));
-    }
+    for (std::size_t v = 0; v < vectors; ++v) store<Format, lanes>(folded[v], into + at + v * vector_bytes);
   }
   return at;
 }
@@ -250,9 +307,9 @@ RONDO_INLINE std::size_t fold_lanes(const std::byte* const* inputs, std::size_t 
 template <typename Format, ReduceKind kind>
 RONDO_INLINE void fold_inputs(const std::byte* const* inputs, std::size_t input_count, std::byte* into,
                               std::size_t bytes) {
-  using Lane = typename Format::Lane;
-  std::size_t at = fold_lanes<Format, kind, kUnroll, kVectorBytes / sizeof(Lane)>(inputs, input_count, into, 0, bytes);
-  at = fold_lanes<Format, kind, 1, kNarrowVectorBytes / sizeof(Lane)>(inputs, input_count, into, at, bytes);
+  constexpr std::size_t narrow_lanes = kNarrowVectorBytes / sizeof(typename Format::Stored);
+  std::size_t at = fold_lanes<Format, kind, kUnroll, Format::kVectorLanes>(inputs, input_count, into, 0, bytes);
+  at = fold_lanes<Format, kind, 1, narrow_lanes>(inputs, input_count, into, at, bytes);
   fold_lanes<Format, kind, 1, Format::kElementLanes>(inputs, input_count, into, at, bytes);
 }
 

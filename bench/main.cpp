@@ -1,3 +1,5 @@
+#include <optional>
+
 #include <fmt/format.h>
 
 #include <rondo/barrier.hpp>
@@ -5,7 +7,9 @@
 #include <rondo/tuning.hpp>
 
 #include "bench/command.hpp"
-#include "bench/compare.hpp"
+#include "bench/compare/compare_command.hpp"
+#include "bench/compare/loop.hpp"
+#include "bench/exercises.hpp"
 #include "bench/launch.hpp"
 #include "bench/raw/raw_command.hpp"
 #include "bench/report.hpp"
@@ -15,13 +19,17 @@
 namespace rondo::bench {
 namespace {
 
-int operation_command(const Settings& settings) {
-  if (launched_rank() == 0) check_reports(settings);
+Communicator join(std::optional<Transport> transport) {
   Config config = Config::from(process_environment());
-  if (settings.transport) config.transport = *settings.transport;
+  if (transport) config.transport = *transport;
   InitOptions options;
   options.config = config;
-  Communicator world = init(options);
+  return init(options);
+}
+
+int operation_command(const Settings& settings) {
+  if (launched_rank() == 0) check_reports(settings);
+  Communicator world = join(settings.transport);
 
   try {
     check_against(settings, world.size());
@@ -33,6 +41,16 @@ int operation_command(const Settings& settings) {
   }
   RondoFabric fabric(world);
   return run_subject(fabric, rondo_subject(world, settings), settings);
+}
+
+/// What `compare` starts, under rondo-run.
+int loops_command(const std::vector<std::string>& arguments) {
+  const LoopSettings settings = parse_loop_settings("rondo-bench loops", arguments);
+  Communicator world = join(std::nullopt);
+  RondoFabric fabric(world);
+  return run_loops(
+      fabric, {transports_in_use(world), fmt::format("rondo {}", version())}, settings,
+      [&world](const Settings& of_loop, const Shape& shape) { return make_exercise(world, of_loop, shape); });
 }
 
 int tuning_command(const std::vector<std::string>& arguments) {
@@ -49,6 +67,7 @@ int bench_command(const std::vector<std::string>& arguments) {
   if (first == "--version") throw HelpAsked(fmt::format("rondo-bench {}\n", version()));
   if (first == "tuning") return tuning_command(rest);
   if (first == "raw") return raw_command(rest);
+  if (first == "loops") return loops_command(rest);
   if (first == "compare") return compare_command(rest);
 
   const Settings settings = parse_settings(arguments);

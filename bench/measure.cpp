@@ -11,42 +11,45 @@ using Clock = std::chrono::steady_clock;
 using Contents = Exercise::Contents;
 
 constexpr int kChecks = 10;
-constexpr double kFewestIterations = 5;
+constexpr int kFewestIterations = 5;
 constexpr double kMostIterations = 1e6;
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-void run_untimed(Fabric& fabric, Exercise& exercise, const Plan& plan, int iterations) {
+void run_untimed(Fabric& fabric, Exercise& exercise, bool barrier_before_each, int iterations) {
   for (int i = 0; i < iterations; ++i) {
-    if (plan.barrier_before_each) fabric.barrier();
+    if (barrier_before_each) fabric.barrier();
     exercise.run();
   }
 }
 
-/// Doubles a trial until it lasts a twentieth of the time asked for. All ranks count the slowest one's time, so that
-/// they agree.
-int iterations_for(Fabric& fabric, Exercise& exercise, const Plan& plan, double seconds) {
+int iterations_of(Fabric& fabric, Exercise& exercise, const Plan& plan) {
+  if (!plan.seconds) return plan.iterations;
+  return std::max(iterations_within(fabric, exercise, *plan.seconds, plan.barrier_before_each), kFewestIterations);
+}
+
+}  // namespace
+
+int iterations_within(Fabric& fabric, Exercise& exercise, double seconds, bool barrier_before_each) {
   for (int trial = 1;; trial *= 2) {
     const auto begin = Clock::now();
-    run_untimed(fabric, exercise, plan, trial);
+    run_untimed(fabric, exercise, barrier_before_each, trial);
     double elapsed = since(begin);
     fabric.fold({&elapsed, 1}, Fabric::Fold::max);
     if (elapsed >= seconds / 20 || trial >= (1 << 16)) {
       const double wanted = std::ceil(seconds / std::max(elapsed, 1e-9) * trial);
-      return static_cast<int>(std::clamp(wanted, kFewestIterations, kMostIterations));
+      return static_cast<int>(std::clamp(wanted, 1.0, kMostIterations));
     }
   }
 }
-
-}  // namespace
 
 Measurement measure(Fabric& fabric, Exercise& exercise, const Plan& plan,
                     const std::function<void(double)>& on_progress) {
   exercise.prepare(Contents::pattern);
   exercise.prepare(Contents::zeros);
   fabric.barrier();
-  run_untimed(fabric, exercise, plan, plan.warmup);
-  const int iterations = plan.seconds ? iterations_for(fabric, exercise, plan, *plan.seconds) : plan.iterations;
+  run_untimed(fabric, exercise, plan.barrier_before_each, plan.warmup);
+  const int iterations = iterations_of(fabric, exercise, plan);
   const int stride = std::max(iterations / kChecks, 1);
 
   Measurement result;

@@ -72,6 +72,10 @@ struct Measurement {
   std::size_t wrong = 0;        ///< elements, over all ranks and all checked iterations
 };
 
+/// How many iterations take about `seconds`: a trial doubles until it lasts a twentieth of that. All ranks count the
+/// slowest one's time, so that they agree; at least 1, and as many as a million.
+int iterations_within(Fabric& fabric, Exercise& exercise, double seconds, bool barrier_before_each);
+
 /// Called by every rank with the same plan. `on_progress` hears, between iterations, which share is done.
 Measurement measure(Fabric& fabric, Exercise& exercise, const Plan& plan,
                     const std::function<void(double)>& on_progress = {});

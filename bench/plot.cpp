@@ -15,16 +15,6 @@
 namespace rondo::bench {
 namespace {
 
-/// As gnuplot reads it between single quotes.
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char character : text) {
-    result += character;
-    if (character == '\'') result += character;
-  }
-  return result + "'";
-}
-
 /// Sizes as they are typed, on at most about a dozen places of the axis.
 std::string size_labels(const std::vector<Result>& results) {
   const std::size_t step = results.size() / 12 + 1;
@@ -45,7 +35,6 @@ std::string data_block(const std::vector<Result>& results) {
 }
 
 constexpr const char* kStyle = R"(
-set terminal svg size 900,760 background '#ffffff' font 'sans-serif,14' enhanced
 set encoding utf8
 set border 3 linecolor '#606060'
 set tics nomirror out textcolor '#404040'
@@ -58,6 +47,20 @@ set key top left Left reverse samplen 2
 
 }  // namespace
 
+std::string plot_text(const std::string& text) {
+  std::string result = "'";
+  for (const char character : text) {
+    result += character;
+    if (character == '\'') result += character;
+  }
+  return result + "'";
+}
+
+std::string plot_style(int width, int height) {
+  return fmt::format("set terminal svg size {},{} background '#ffffff' font 'sans-serif,14' enhanced", width, height) +
+         kStyle;
+}
+
 bool gnuplot_found() { return find_on_path("gnuplot").has_value(); }
 
 std::string plot_script(const std::string& path, int ranks, const std::vector<Result>& results) {
@@ -65,9 +68,9 @@ std::string plot_script(const std::string& path, int ranks, const std::vector<Re
   std::string what = fmt::format("{}, {} ranks, {}, {}", facts(any.operation).name, ranks, any.transport, any.type);
   if (any.reduce != "none") what += ", " + any.reduce;
   std::string script = "$data << END\n" + data_block(results) + "END\n";
-  script += kStyle;
-  script += fmt::format("set output {}\n", quoted(path));
-  script += fmt::format("set multiplot layout 2,1 title {} noenhanced\n", quoted(what));
+  script += plot_style(900, 760);
+  script += fmt::format("set output {}\n", plot_text(path));
+  script += fmt::format("set multiplot layout 2,1 title {} noenhanced\n", plot_text(what));
   script += fmt::format("set xtics ({})\n", size_labels(results));
   script += "set logscale y\nset ylabel 'time (µs)'\n";
   script +=
@@ -80,9 +83,7 @@ std::string plot_script(const std::string& path, int ranks, const std::vector<Re
   return script + "unset multiplot\n";
 }
 
-void draw(const std::string& path, int ranks, const std::vector<Result>& results) {
-  if (results.empty()) return;
-  const std::string script = plot_script(path, ranks, results);
+void run_gnuplot(const std::string& path, const std::string& script) {
   // A gnuplot that gives up early must end in the error below, not in the end of this process.
   std::signal(SIGPIPE, SIG_IGN);
   FILE* const gnuplot = popen("gnuplot", "w");
@@ -93,6 +94,10 @@ void draw(const std::string& path, int ranks, const std::vector<Result>& results
     throw std::runtime_error(fmt::format("--plot: gnuplot could not draw {} (exit status {})", path,
                                          WIFEXITED(status) ? WEXITSTATUS(status) : status));
   }
+}
+
+void draw(const std::string& path, int ranks, const std::vector<Result>& results) {
+  if (!results.empty()) run_gnuplot(path, plot_script(path, ranks, results));
 }
 
 }  // namespace rondo::bench

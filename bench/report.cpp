@@ -2,9 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <ostream>
-#include <stdexcept>
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -43,15 +41,6 @@ void check_writable(const std::string& path, const char* option) {
     throw UsageError(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
 }
 
-template <typename Writer>
-void write_file(const std::string& path, Writer&& write) {
-  if (path.empty()) return;
-  std::ofstream file(path, std::ios::trunc);
-  write(file);
-  file.close();
-  if (!file) throw std::runtime_error(fmt::format("cannot write {}", path));
-}
-
 }  // namespace
 
 void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Result>& results) {
@@ -72,13 +61,15 @@ void write_csv(std::ostream& to, const std::vector<Result>& results) {
   }
 }
 
-void check_reports(const Settings& settings) {
-  check_writable(settings.json, "--json");
-  check_writable(settings.csv, "--csv");
-  check_writable(settings.plot, "--plot");
-  if (!settings.plot.empty() && !gnuplot_found())
+void check_report_files(const std::string& json, const std::string& csv, const std::string& plot) {
+  check_writable(json, "--json");
+  check_writable(csv, "--csv");
+  check_writable(plot, "--plot");
+  if (!plot.empty() && !gnuplot_found())
     throw UsageError("--plot needs the program gnuplot, which is not on PATH (Debian: apt install gnuplot-nox)");
 }
+
+void check_reports(const Settings& settings) { check_report_files(settings.json, settings.csv, settings.plot); }
 
 void write_reports(const Settings& settings, int ranks, const std::vector<Result>& results) {
   write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, results); });

@@ -1,8 +1,11 @@
 #pragma once
 
-#include <iosfwd>
+#include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "bench/result.hpp"
 #include "bench/settings.hpp"
@@ -18,6 +21,18 @@ void write_csv(std::ostream& to, const std::vector<Result>& results);
 /// Throws UsageError if a file that the settings name cannot be written, or gnuplot is needed and not there: before
 /// anything is measured.
 void check_reports(const Settings& settings);
+/// The same for these paths, of which any may be empty.
+void check_report_files(const std::string& json, const std::string& csv, const std::string& plot);
+
+/// `write(stream)` to the file at `path`; nothing where that is empty. Throws std::runtime_error.
+template <typename Writer>
+void write_file(const std::string& path, Writer&& write) {
+  if (path.empty()) return;
+  std::ofstream file(path, std::ios::trunc);
+  write(file);
+  file.close();
+  if (!file) throw std::runtime_error(fmt::format("cannot write {}", path));
+}
 
 /// Writes the files that the settings name. Throws std::runtime_error.
 void write_reports(const Settings& settings, int ranks, const std::vector<Result>& results);

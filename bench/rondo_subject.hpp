@@ -19,8 +19,11 @@ class RondoFabric final : public Fabric {
   Communicator& communicator_;
 };
 
-/// rondo itself, as called through `world`. Every rank makes one: it exchanges a first message between rank 0 and each
-/// of the others, to see what carries it. The arguments outlive the subject.
+/// What carries messages between any two ranks: "tcp"; "tcp+unix" where pairs differ; "none" for a rank alone. Every
+/// rank calls it: each exchanges a first message with each of the others, to see.
+std::string transports_in_use(Communicator& world);
+
+/// rondo itself, as called through `world`. Every rank makes one. The arguments outlive the subject.
 Subject rondo_subject(Communicator& world, const Settings& settings);
 
 /// What the library runs where the settings name no algorithm: the environment's preference, or the table's answer.

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <rondo/error.hpp>
 #include <rondo/size.hpp>
@@ -59,6 +60,27 @@ std::size_t size_of(const std::string& text, std::string_view option) {
   }
 }
 
+/// As RONDO_TRANSPORT takes it.
+Transport transport_of(const std::string& text) {
+  try {
+    return Config::from({{"RONDO_TRANSPORT", text}}).transport;
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--transport is {}", error.cause()));
+  }
+}
+
+/// Of all collectives.
+std::string known_algorithms() {
+  std::vector<std::string_view> names{to_string(Algorithm::automatic)};
+  for (std::size_t i = 0; i < Config::kCollectives; ++i) {
+    for (const Algorithm algorithm : every_algorithm_of(static_cast<Collective>(i))) {
+      const std::string_view name = to_string(algorithm);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 void add_options(CLI::App& app, Typed& typed, Settings& settings) {
   app.add_option("operation", typed.operation, known_operations())->type_name("OPERATION");
   app.add_option("-n,--ranks", settings.ranks, "start this many ranks, with rondo-run");
@@ -82,7 +104,7 @@ void add_options(CLI::App& app, Typed& typed, Settings& settings) {
   app.add_option("--algorithm", typed.algorithm, "instead of the tuning table's choice");
   app.add_option("--chunk", typed.chunk, "bytes of a pipeline's chunk, instead of the tuning table's choice")
       ->type_name("SIZE");
-  app.add_option("--transport", typed.transport, "auto, shm, unix, tcp");
+  app.add_option("--transport", typed.transport, "as RONDO_TRANSPORT");
   app.add_flag("--in-place", settings.in_place, "input and output in one buffer");
 
   app.add_option("-w,--warmup", settings.warmup, "untimed iterations before each size");
@@ -127,10 +149,10 @@ void check_numbers(const Settings& settings) {
 
 void check_algorithm(Algorithm algorithm, const OperationFacts& operation) {
   if (operation.point_to_point()) throw UsageError(fmt::format("{} has no algorithms", operation.name));
-  if (is_valid(operation.collective, algorithm)) return;
+  const std::vector<Algorithm> all = every_algorithm_of(operation.collective);
+  if (std::find(all.begin(), all.end(), algorithm) != all.end()) return;
   std::string known;
-  for (const Algorithm one : algorithms_of(operation.collective))
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(one));
+  for (const Algorithm one : all) known += fmt::format("{}{}", known.empty() ? "" : ", ", to_string(one));
   throw UsageError(fmt::format("{} has no algorithm {}; it has {}", operation.name, to_string(algorithm), known));
 }
 
@@ -160,15 +182,9 @@ void interpret(const Typed& typed, Settings& settings) {
   settings.reduce = name_of(std::array{sum, prod, min, max, avg, band, bor, bxor, land, lor}, typed.reduce, "operator");
   const auto algorithm = parse_algorithm(typed.algorithm);
   if (!algorithm)
-    throw UsageError(
-        fmt::format("unknown algorithm '{}'; known: automatic, ring, tree, recursive_doubling, chain, "
-                    "linear, bruck, pairwise, dissemination, direct, sliced",
-                    typed.algorithm));
+    throw UsageError(fmt::format("unknown algorithm '{}'; known: {}", typed.algorithm, known_algorithms()));
   settings.algorithm = *algorithm;
-  if (!typed.transport.empty())
-    settings.transport =
-        name_of(std::array{Transport::automatic, Transport::shm, Transport::unix_socket, Transport::tcp},
-                typed.transport, "transport");
+  if (!typed.transport.empty()) settings.transport = transport_of(typed.transport);
   settings.chunk_bytes = size_of(typed.chunk, "--chunk");
 
   for (const auto& text : typed.sizes) settings.sizes.push_back(size_of(text, "--sizes"));
@@ -177,6 +193,14 @@ void interpret(const Typed& typed, Settings& settings) {
 }
 
 }  // namespace
+
+std::vector<Algorithm> every_algorithm_of(Collective collective) {
+  const auto by_messages = algorithms_of(collective);
+  const auto shared = shared_algorithms_of(collective);
+  std::vector<Algorithm> all(by_messages.begin(), by_messages.end());
+  all.insert(all.end(), shared.begin(), shared.end());
+  return all;
+}
 
 std::vector<std::size_t> size_range(std::size_t first, std::size_t last, double factor) {
   require(first >= 1, "-b", "at least 1 byte (--sizes 0 measures empty messages)", std::to_string(first));

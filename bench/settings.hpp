@@ -63,6 +63,9 @@ Settings parse_settings(const std::vector<std::string>& arguments);
 /// What depends on the number of ranks, once that is known. Throws UsageError.
 void check_against(const Settings& settings, int ranks);
 
+/// By messages and, after these, through shared memory.
+std::vector<Algorithm> every_algorithm_of(Collective collective);
+
 /// From `first` up to `last`, each `factor` times the one before. Throws UsageError.
 std::vector<std::size_t> size_range(std::size_t first, std::size_t last, double factor);
 

@@ -1,23 +1,31 @@
-// rondo-bench's measurements on Gloo over TCP, for comparison. Starts its own ranks:
-//   gloo_loop all_reduce -n 2 --sizes 8,64K,16M
+// rondo-bench compare's loops on Gloo over TCP. Starts its own ranks:
+//   gloo_loop -n 2 --loops all_reduce:8,latency:65536 --seconds 0.1
 
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+#include <gloo/gather.h>
 #include <gloo/math.h>
+#include <gloo/reduce.h>
+#include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "bench/command.hpp"
+#include "bench/compare/loop.hpp"
 #include "bench/peers/peer.hpp"
-#include "bench/report.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -80,26 +88,99 @@ class GlooWire {
   GlooContext context_;
 };
 
-int run_rank(int rank, const Settings& settings, const std::string& meeting_point) {
-  gloo::rendezvous::FileStore store(meeting_point);
-  gloo::transport::tcp::attr address("127.0.0.1");
-  auto device = gloo::transport::tcp::CreateDevice(address);
-  auto context = std::make_shared<gloo::rendezvous::Context>(rank, *settings.ranks);
-  context->connectFullMesh(store, device);
+/// The calls of one rank. What they need is made once: options hold the registered buffers.
+class GlooCalls {
+ public:
+  GlooCalls(const GlooContext& context, const Shape& shape, Buffers<float>& buffers)
+      : context_(context),
+        ranks_(static_cast<std::size_t>(context->size)),
+        block_(shape.count),
+        in_(const_cast<float*>(buffers.input().data()), buffers.input().size()),
+        out_(buffers.output()) {}
 
-  GlooFabric fabric(context);
-  const auto sum_call = [context](std::span<float> in, std::span<float> out) {
-    auto options = std::make_shared<gloo::AllreduceOptions>(context);
-    options->setInput(in.data(), in.size());
-    options->setOutput(out.data(), out.size());
+  PeerExercise::Call of(Operation operation) const {
+    switch (operation) {
+      case Operation::all_reduce: return reducing<gloo::AllreduceOptions>(gloo::allreduce);
+      case Operation::reduce: return reducing<gloo::ReduceOptions>(gloo::reduce);
+      case Operation::broadcast: return broadcast();
+      case Operation::scatter: return scatter();
+      case Operation::gather: return gather();
+      case Operation::all_gather: return moving<gloo::AllgatherOptions>(gloo::allgather);
+      case Operation::reduce_scatter: return reduce_scatter();
+      case Operation::all_to_all: return moving<gloo::AlltoallOptions>(gloo::alltoall);
+      default: return barrier();
+    }
+  }
+
+ private:
+  template <typename Options, typename Function>
+  PeerExercise::Call reducing(Function function) const {
+    auto options = std::make_shared<Options>(context_);
+    options->setInput(in_.data(), in_.size());
+    options->setOutput(out_.data(), out_.size());
     options->setReduceFunction(GlooFold(&gloo::sum<float>));
-    return [options] { gloo::allreduce(*options); };
-  };
-  const int status =
-      run_subject(fabric, peer_subject("Gloo", "tcp", GlooWire(context), fabric, settings, sum_call), settings);
-  fabric.barrier();  // nobody closes a connection that another still uses
-  return status;
-}
+    if constexpr (requires { options->setRoot(0); }) options->setRoot(0);
+    return [options, function] { function(*options); };
+  }
+
+  template <typename Options, typename Function>
+  PeerExercise::Call moving(Function function) const {
+    auto options = std::make_shared<Options>(context_);
+    options->setInput(in_.data(), in_.size());
+    options->setOutput(out_.data(), out_.size());
+    return [options, function] { function(*options); };
+  }
+
+  PeerExercise::Call broadcast() const {
+    auto options = std::make_shared<gloo::BroadcastOptions>(context_);
+    options->setOutput(out_.data(), out_.size());
+    options->setRoot(0);
+    return [options] { gloo::broadcast(*options); };
+  }
+
+  PeerExercise::Call scatter() const {
+    auto options = std::make_shared<gloo::ScatterOptions>(context_);
+    if (context_->rank == 0) {
+      std::vector<float*> blocks;
+      for (std::size_t rank = 0; rank < ranks_; ++rank) blocks.push_back(in_.data() + rank * block_);
+      options->setInputs(blocks, block_);
+    }
+    options->setOutput(out_.data(), out_.size());
+    options->setRoot(0);
+    return [options] { gloo::scatter(*options); };
+  }
+
+  PeerExercise::Call gather() const {
+    auto options = std::make_shared<gloo::GatherOptions>(context_);
+    options->setInput(in_.data(), in_.size());
+    if (context_->rank == 0) options->setOutput(out_.data(), out_.size());
+    options->setRoot(0);
+    return [options] { gloo::gather(*options); };
+  }
+
+  /// Gloo has it only in place, with the result at the buffer's beginning.
+  PeerExercise::Call reduce_scatter() const {
+    using Algorithm = gloo::ReduceScatterHalvingDoubling<float>;
+    const std::vector<int> counts(ranks_, static_cast<int>(block_));
+    auto algorithm =
+        std::make_shared<Algorithm>(context_, std::vector<float*>{in_.data()}, static_cast<int>(in_.size()), counts);
+    return [algorithm, in = in_, out = out_] {
+      algorithm->run();
+      std::copy_n(in.begin(), out.size(), out.begin());
+    };
+  }
+
+  PeerExercise::Call barrier() const {
+    auto options = std::make_shared<gloo::BarrierOptions>(context_);
+    return [options] { gloo::barrier(*options); };
+  }
+
+  GlooContext context_;
+  std::size_t ranks_;
+  std::size_t block_;
+  std::span<float> in_;
+  std::span<float> out_;
+};
 
 /// A new folder, gone when this ends.
 class MeetingPoint {
@@ -109,7 +190,8 @@ class MeetingPoint {
   }
   MeetingPoint(const MeetingPoint&) = delete;
   MeetingPoint& operator=(const MeetingPoint&) = delete;
-  ~MeetingPoint() {
+  ~MeetingPoint() { remove(); }
+  void remove() const {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
@@ -119,11 +201,31 @@ class MeetingPoint {
   std::string path_;
 };
 
-void start_rank(int rank, const Settings& settings, const std::string& meeting_point) {
+int run_rank(int rank, const LoopSettings& settings, const MeetingPoint& meeting_point) {
+  gloo::rendezvous::FileStore store(meeting_point.path());
+  gloo::transport::tcp::attr address("127.0.0.1");
+  auto device = gloo::transport::tcp::CreateDevice(address);
+  auto context = std::make_shared<gloo::rendezvous::Context>(rank, settings.ranks);
+  context->connectFullMesh(store, device);
+
+  GlooFabric fabric(context);
+  fabric.barrier();
+  if (rank == 0) meeting_point.remove();
+  const auto exercise = [&](const Settings& of_loop, const Shape& shape) {
+    return peer_exercise(GlooWire(context), fabric, of_loop, shape, [&](Buffers<float>& buffers) {
+      return GlooCalls(context, shape, buffers).of(of_loop.operation);
+    });
+  };
+  const int status = run_loops(fabric, {"tcp", "Gloo"}, settings, exercise);
+  fabric.barrier();  // nobody closes a connection that another still uses
+  return status;
+}
+
+void start_rank(int rank, const LoopSettings& settings, const MeetingPoint& meeting_point) {
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("cannot fork");
   if (child > 0) return;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  end_with_parent();
   int status = kExitFailed;
   try {
     status = run_rank(rank, settings, meeting_point);
@@ -134,12 +236,11 @@ void start_rank(int rank, const Settings& settings, const std::string& meeting_p
 }
 
 int gloo_command(const std::vector<std::string>& arguments) {
-  const Settings settings = parse_settings(arguments);
-  check_peer_settings(settings, "Gloo");
-  if (!settings.ranks) throw UsageError("-n is missing: gloo_loop starts its own ranks");
+  const LoopSettings settings = parse_loop_settings("gloo_loop", arguments);
+  if (settings.ranks < 1) throw UsageError("-n is missing: gloo_loop starts its own ranks");
   const MeetingPoint meeting_point;
-  for (int rank = 1; rank < *settings.ranks; ++rank) start_rank(rank, settings, meeting_point.path());
-  int worst = run_rank(0, settings, meeting_point.path());
+  for (int rank = 1; rank < settings.ranks; ++rank) start_rank(rank, settings, meeting_point);
+  int worst = run_rank(0, settings, meeting_point);
   int status = 0;
   while (wait(&status) > 0) worst = std::max(worst, WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailed);
   return worst;

@@ -1,13 +1,16 @@
-// rondo-bench's measurements on MPI, for comparison:
-//   mpirun -n 2 --mca btl self,tcp --mca btl_tcp_if_include lo mpi_loop all_reduce --sizes 8,64K,16M
+// rondo-bench compare's loops on MPI; built once for every MPI that is there:
+//   mpirun -n 2 openmpi_loop --loops all_reduce:8,latency:65536 --seconds 0.1
 
 #include <mpi.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
 
 #include "bench/command.hpp"
+#include "bench/compare/loop.hpp"
 #include "bench/peers/peer.hpp"
-#include "bench/report.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -58,34 +61,63 @@ struct MpiWire {
   }
 };
 
+PeerExercise::Call make_call(Operation operation, std::size_t block_count, Buffers<float>& buffers) {
+  const float* const in = buffers.input().data();
+  float* const out = buffers.output().data();
+  const int block = static_cast<int>(block_count);
+  const MPI_Comm world = MPI_COMM_WORLD;
+  switch (operation) {
+    case Operation::all_reduce: return [=] { MPI_Allreduce(in, out, block, MPI_FLOAT, MPI_SUM, world); };
+    case Operation::reduce: return [=] { MPI_Reduce(in, out, block, MPI_FLOAT, MPI_SUM, 0, world); };
+    case Operation::broadcast: return [=] { MPI_Bcast(out, block, MPI_FLOAT, 0, world); };
+    case Operation::scatter: return [=] { MPI_Scatter(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, world); };
+    case Operation::gather: return [=] { MPI_Gather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, 0, world); };
+    case Operation::all_gather: return [=] { MPI_Allgather(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world); };
+    case Operation::reduce_scatter: return [=] { MPI_Reduce_scatter_block(in, out, block, MPI_FLOAT, MPI_SUM, world); };
+    case Operation::all_to_all: return [=] { MPI_Alltoall(in, block, MPI_FLOAT, out, block, MPI_FLOAT, world); };
+    default: return [=] { MPI_Barrier(world); };
+  }
+}
+
 std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
   const std::string all(text.data(), static_cast<std::size_t>(length));
-  return all.substr(0, all.find_first_of(",\n"));
+  std::string line = all.substr(0, all.find_first_of(",\n"));
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  return line;
 }
 
 int mpi_command(const std::vector<std::string>& arguments) {
-  const Settings settings = parse_settings(arguments);
-  check_peer_settings(settings, "MPI");
+  const LoopSettings settings = parse_loop_settings("mpi_loop", arguments);
   MpiFabric fabric;
-  const char* const chosen = std::getenv("OMPI_MCA_btl");
-  const auto sum_call = [](std::span<float> in, std::span<float> out) {
-    return [in, out] { MPI_Allreduce(in.data(), out.data(), count_of(in), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); };
-  };
-  return run_subject(
-      fabric,
-      peer_subject(library_version(), chosen == nullptr ? "default" : chosen, MpiWire{}, fabric, settings, sum_call),
-      settings);
+  return run_loops(fabric, {"-", library_version()}, settings, [&fabric](const Settings& of_loop, const Shape& shape) {
+    return peer_exercise(MpiWire{}, fabric, of_loop, shape,
+                         [&](Buffers<float>& buffers) { return make_call(of_loop.operation, shape.count, buffers); });
+  });
+}
+
+/// `--variable NAME`, without any ranks: prints the name if this MPI has such a control variable.
+int variable_command(const std::string& name) {
+  int provided = 0;
+  int index = 0;
+  MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+  const bool found = MPI_T_cvar_get_index(name.c_str(), &index) == MPI_SUCCESS;
+  if (found) fmt::print("{}\n", name);
+  MPI_T_finalize();
+  return kExitGood;
 }
 
 }  // namespace
 }  // namespace rondo::bench
 
 int main(int argc, char** argv) {
+  using namespace rondo::bench;
+  end_with_parent();
+  if (argc == 3 && std::string(argv[1]) == "--variable") return variable_command(argv[2]);
   MPI_Init(&argc, &argv);
-  const int status = rondo::bench::run_command("mpi_loop", argc, argv, rondo::bench::mpi_command);
+  const int status = run_command("mpi_loop", argc, argv, mpi_command);
   MPI_Finalize();
   return status;
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/compare/loop.hpp"
 #include "bench/point_to_point.hpp"
 #include "bench/raw/socket_pair.hpp"
 #include "bench/report.hpp"
@@ -12,19 +13,50 @@
 namespace rondo::bench {
 namespace {
 
+std::unique_ptr<Exercise> raw_exercise(const SocketPair& pair, const Settings& settings, const Shape& shape) {
+  const RawWire wire(pair);
+  if (settings.operation == Operation::latency)
+    return std::make_unique<PingPong<float, RawWire>>(wire, pair.rank(), shape.count);
+  return std::make_unique<Stream<float, RawWire>>(wire, pair.rank(), shape.count, window_for(settings, shape.bytes));
+}
+
 Subject raw_subject(const SocketPair& pair, const Settings& settings) {
-  const auto exercise = [&pair, &settings](const Shape& shape) -> std::unique_ptr<Exercise> {
-    const RawWire wire(pair);
-    if (settings.operation == Operation::latency)
-      return std::make_unique<PingPong<float, RawWire>>(wire, pair.rank(), shape.count);
-    return std::make_unique<Stream<float, RawWire>>(wire, pair.rank(), shape.count, window_for(settings, shape.bytes));
-  };
+  const auto exercise = [&pair, &settings](const Shape& shape) { return raw_exercise(pair, settings, shape); };
   return {"bare sockets that spin", "tcp", [](const Shape&) { return std::string("none"); }, exercise};
+}
+
+/// Runs `whole` on the pair's parent and `part` on its child, whose only result is its part in the parent's.
+template <typename Whole, typename Part>
+int on_both(SocketPair& pair, Whole&& whole, Part&& part) {
+  if (pair.rank() == 1) {
+    int status = kExitFailed;
+    try {
+      status = part();
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "rondo-bench raw: rank 1: {}\n", error.what());
+    }
+    _exit(status);
+  }
+  const int status = whole();
+  return pair.join() ? status : kExitFailed;
+}
+
+/// What `compare` starts.
+int raw_loops(const std::vector<std::string>& arguments) {
+  const LoopSettings settings = parse_loop_settings("rondo-bench raw loops", arguments);
+  SocketPair pair;
+  const auto run = [&] {
+    return run_loops(
+        pair, {"tcp", "bare sockets that spin"}, settings,
+        [&pair](const Settings& of_loop, const Shape& shape) { return raw_exercise(pair, of_loop, shape); });
+  };
+  return on_both(pair, run, run);
 }
 
 }  // namespace
 
 int raw_command(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments[0] == "loops") return raw_loops({arguments.begin() + 1, arguments.end()});
   const Settings settings = parse_settings(arguments);
   if (!facts(settings.operation).point_to_point())
     throw UsageError(fmt::format("raw measures latency and bandwidth, not {}", facts(settings.operation).name));
@@ -34,18 +66,10 @@ int raw_command(const std::vector<std::string>& arguments) {
   check_reports(settings);
 
   SocketPair pair;
-  if (pair.rank() == 1) {
-    // The child's only result is its part in the parent's.
-    int status = kExitFailed;
-    try {
-      status = exit_status(run_sizes(pair, raw_subject(pair, settings), settings));
-    } catch (const std::exception& error) {
-      fmt::print(stderr, "rondo-bench raw: rank 1: {}\n", error.what());
-    }
-    _exit(status);
-  }
-  const int status = run_subject(pair, raw_subject(pair, settings), settings);
-  return pair.join() ? status : kExitFailed;
+  const Subject subject = raw_subject(pair, settings);
+  return on_both(
+      pair, [&] { return run_subject(pair, subject, settings); },
+      [&] { return exit_status(run_sizes(pair, subject, settings)); });
 }
 
 }  // namespace rondo::bench

@@ -113,7 +113,7 @@ TEST_CASE("bare sockets are measured without rondo", "[bench][process]") {
 TEST_CASE("bad usage ends with status 2 and one line", "[bench][process]") {
   for (const auto* arguments :
        {"allreduce", "latency --sizes 12Q", "latency -n 0", "latency -b 1M -e 8", "raw all_reduce", "tuning now",
-        "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
+        "compare --peers mpi", "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
     const Outcome outcome = bench(arguments);
     INFO(arguments << "\n" << outcome.output);
     CHECK(outcome.status == 2);
@@ -134,6 +134,29 @@ TEST_CASE("the tuning table is printed", "[bench][process]") {
   const Outcome outcome = bench("tuning");
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.output, ContainsSubstring("all_reduce") && ContainsSubstring("ring"));
+}
+
+TEST_CASE("rondo is compared with what is there", "[bench][process]") {
+  const std::string json = temporary_file("compare.json");
+  const Outcome outcome = bench(
+      "compare --operations latency,all_reduce,barrier --sizes 8 --ranks 2 --paths tcp --peers sockets "
+      "--rounds 2 --seconds 0.005 --fail-above 1000 --json " +
+      json);
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, ContainsSubstring("no cell is above 1000"));
+  const auto report = nlohmann::json::parse(text_of(json));
+  CHECK(report["cells"].size() == 3);
+  CHECK(report["contenders"][0]["transport"] == "tcp");
+  CHECK(report["cells"][0]["peers"]["sockets"]["us"].get<double>() > 0);
+  CHECK(report["cells"][2]["rondo"]["us"].get<double>() > 0);
+}
+
+TEST_CASE("every operation's loop gives right results on every library that was built", "[bench][process]") {
+  const Outcome outcome = bench("compare --ranks 2 --sizes 8,100K --rounds 1 --seconds 0.001 --limit 60");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, !ContainsSubstring("failed") && !ContainsSubstring("wrong elements"));
 }
 
 TEST_CASE("a missing launcher is named", "[bench][process]") {

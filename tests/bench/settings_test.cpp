@@ -83,7 +83,10 @@ TEST_CASE("bad arguments are refused with what was got and what is wanted", "[be
   CHECK_THAT(refusal({"latency", "--seconds", "-1"}), ContainsSubstring("--seconds: got -1, wanted more than 0"));
   CHECK_THAT(refusal({"latency", "--seconds", "1", "-i", "3"}), ContainsSubstring("excludes"));
   CHECK_THAT(refusal({"latency", "--sizes", "8", "-b", "8"}), ContainsSubstring("excludes"));
-  CHECK_THAT(refusal({"latency", "--transport", "carrier"}), ContainsSubstring("known: auto, shm, unix, tcp"));
+  CHECK_THAT(refusal({"latency", "--transport", "carrier"}),
+             ContainsSubstring("--transport is RONDO_TRANSPORT: got \"carrier\", wanted one of auto, shm"));
+  CHECK_THAT(refusal({"all_reduce", "--algorithm", "round"}),
+             ContainsSubstring("unknown algorithm 'round'; known: automatic, ") && ContainsSubstring("bruck"));
   CHECK_THAT(refusal({"latency", "--bogus"}), ContainsSubstring("--bogus"));
 }
 

@@ -1,0 +1,160 @@
+#include "bench/compare/compare_command.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <rondo/error.hpp>
+#include <rondo/size.hpp>
+
+#include "bench/compare/comparison_report.hpp"
+#include "bench/plot.hpp"
+#include "bench/report.hpp"
+#include "runtime/cores.hpp"
+
+namespace rondo::bench {
+namespace {
+
+constexpr const char* kDescription =
+    "Runs the same loops on rondo and on the other libraries that were found at build time, in turn, round after\n"
+    "round, on this machine, through shared memory and through TCP on loopback; prints medians and the ratio of\n"
+    "rondo's time to the best of the others.\n\n"
+    "What is timed: a loop over the operation with nothing between two calls, neither a barrier nor a look at the\n"
+    "clock. The time of an iteration is the longest over the ranks of the loop's mean; a cell's is the median over\n"
+    "the rounds; of a library that runs in several configurations the best one counts, and is named. Latency is one\n"
+    "way, half of a round trip, with 2 ranks. Sizes are of the larger buffer of a call, at least an element for each\n"
+    "rank. The same for all; results are checked once per loop, outside of what is timed.";
+
+constexpr const char* kFooter =
+    "rondo runs with RONDO_TRANSPORT auto and tcp. `sockets` is a bare spinning ping-pong: no library, not counted.\n"
+    "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
+    "cut or missing without a line that says so.\n"
+    "Exit status: 0 good, 1 a cell above --fail-above or not measured on rondo, 2 bad usage, 3 could not run.";
+
+const std::vector<std::string> kOperations{"latency", "all_reduce", "reduce",         "broadcast",  "scatter",
+                                           "gather",  "all_gather", "reduce_scatter", "all_to_all", "barrier"};
+
+struct Typed {
+  std::vector<std::string> operations = kOperations;
+  std::vector<std::string> sizes{"8", "1K", "64K", "1M", "16M"};
+  std::vector<std::string> paths{"shm", "tcp"};
+};
+
+void add_options(CLI::App& app, Typed& typed, CompareSettings& settings) {
+  ComparisonPlan& plan = settings.plan;
+  const auto list = [&app](const char* name, auto& into, const char* text) {
+    app.add_option(name, into, text)->delimiter(',')->allow_extra_args(false)->type_name("LIST")->capture_default_str();
+  };
+  list("--operations", typed.operations, "which operations");
+  list("--sizes", typed.sizes, "bytes");
+  list("--ranks", plan.ranks, "numbers of ranks");
+  list("--paths", typed.paths, "shm, tcp");
+  list("--peers", plan.peers, "other libraries");
+  app.add_option("--rounds", plan.rounds, "how often every loop runs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seconds", plan.seconds, "about, for each loop")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--limit", plan.limits.seconds, "seconds after which a loop is cut")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--fail-above", settings.fail_above, "exit status 1 if a ratio is above this")->type_name("RATIO");
+  app.add_option("--json", settings.json, "write all of it to this file")->type_name("FILE");
+  app.add_option("--plot", settings.plot, "draw the ratios over the size (needs gnuplot)")->type_name("FILE.svg");
+}
+
+void interpret(const Typed& typed, ComparisonPlan& plan) {
+  for (const auto& text : typed.operations) {
+    const auto operation = parse_operation(text);
+    if (!operation) throw UsageError(fmt::format("unknown operation '{}'; known: {}", text, known_operations()));
+    plan.operations.push_back(*operation);
+  }
+  for (const auto& text : typed.sizes) {
+    try {
+      plan.sizes.push_back(parse_size(text));
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("--sizes: {}", error.cause()));
+    }
+  }
+  std::sort(plan.sizes.begin(), plan.sizes.end());
+  for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text));
+  for (const int ranks : plan.ranks) {
+    if (ranks < 2) throw UsageError(fmt::format("--ranks: got {}, wanted at least 2", ranks));
+  }
+  const bool any =
+      std::any_of(plan.ranks.begin(), plan.ranks.end(), [&plan](int ranks) { return !loops_for(plan, ranks).empty(); });
+  if (!any) throw UsageError("nothing to measure: latency and bandwidth are measured with 2 ranks");
+}
+
+void measure_round(const ComparisonPlan& plan, int cores, std::vector<Entry>& entries) {
+  for (const int ranks : plan.ranks) {
+    for (const Path path : plan.paths) {
+      for (Entry& entry : entries) {
+        const Contender& contender = entry.contender;
+        if (contender.path != path || (contender.only_crowded && ranks <= cores)) continue;
+        std::vector<Loop> loops = loops_for(plan, ranks);
+        if (contender.only_latency)
+          std::erase_if(loops, [](const Loop& loop) { return !facts(loop.operation).point_to_point(); });
+        const auto command = [&](const std::vector<Loop>& some) {
+          return contender.command_for(ranks, {some, plan.seconds, 0});
+        };
+        run_series(loops, plan.limits, command, entry.by_ranks[ranks]);
+      }
+    }
+  }
+}
+
+int verdict(const Comparison& comparison, std::optional<double> limit) {
+  if (!limit) return kExitGood;
+  const std::vector<Row> above = rows_above(comparison.rows, *limit);
+  for (const Row& row : above)
+    fmt::print("# above {:g}: {}: {}\n", *limit, describe(row),
+               row.ratio ? fmt::format("{:.3f}", *row.ratio) : "rondo " + row.rondo.trouble);
+  if (above.empty()) fmt::print("# no cell is above {:g}\n", *limit);
+  return above.empty() ? kExitGood : kExitWrong;
+}
+
+}  // namespace
+
+CompareSettings parse_compare_settings(const std::vector<std::string>& arguments) {
+  CompareSettings settings;
+  settings.plan.ranks = {2, 4, 8};
+  settings.plan.peers = known_peers();
+  Typed typed;
+  CLI::App app(kDescription, "rondo-bench compare");
+  app.footer(kFooter);
+  add_options(app, typed, settings);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    throw HelpAsked(app.help());
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  interpret(typed, settings.plan);
+  return settings;
+}
+
+int compare_command(const std::vector<std::string>& arguments) {
+  const CompareSettings settings = parse_compare_settings(arguments);
+  check_report_files(settings.json, "", settings.plot);
+  Field field = find_contenders(settings.plan.paths, settings.plan.peers);
+
+  Comparison comparison{settings.plan, detail::usable_cores(), {}, std::move(field.absent), {}};
+  for (Contender& contender : field.contenders) comparison.entries.push_back({std::move(contender), {}});
+  fmt::print("{}", contenders_text(comparison.entries, comparison.absent));
+  std::fflush(stdout);
+  for (int round = 1; round <= settings.plan.rounds; ++round) {
+    fmt::print(stderr, "round {} of {}\n", round, settings.plan.rounds);
+    measure_round(settings.plan, comparison.cores, comparison.entries);
+  }
+  comparison.rows = compare(comparison.entries, settings.plan);
+
+  fmt::print("{}", comparison_table(comparison));
+  write_file(settings.json, [&](std::ostream& to) { write_json(to, comparison); });
+  if (!settings.plot.empty()) run_gnuplot(settings.plot, comparison_plot(settings.plot, comparison));
+  return verdict(comparison, settings.fail_above);
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bench/compare/comparison.hpp"
+
+namespace rondo::bench {
+
+/// All that a comparison has to say.
+struct Comparison {
+  ComparisonPlan plan;
+  int cores = 1;
+  std::vector<Entry> entries;
+  std::vector<Absence> absent;
+  std::vector<Row> rows;
+};
+
+/// Who is compared, how each is started, who is left out and why.
+std::string contenders_text(const std::vector<Entry>& entries, const std::vector<Absence>& absent);
+
+/// For each path a table of medians and ratios, then means and troubles. Lines that are not results begin with `#`.
+std::string comparison_table(const Comparison& comparison);
+
+void write_json(std::ostream& to, const Comparison& comparison);
+
+/// What gnuplot is told: the ratio over the size, a panel for each path and number of ranks.
+std::string comparison_plot(const std::string& path, const Comparison& comparison);
+
+}  // namespace rondo::bench

@@ -1,0 +1,175 @@
+#include "bench/compare/contender.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "bench/launch.hpp"
+#include "bench/program.hpp"
+
+namespace rondo::bench {
+namespace {
+
+using Words = std::vector<std::string>;
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+bool contains(const std::vector<Path>& paths, Path path) {
+  return std::find(paths.begin(), paths.end(), path) != paths.end();
+}
+
+/// What a program prints, on both outputs; empty if it is not there or does not end well.
+std::string output_of(const Words& words, int wanted_status = 0) {
+  Child child({words, {}});
+  std::string text;
+  constexpr double kSeconds = 20;
+  for (std::string line; child.next_line(line, kSeconds) == Child::Read::line;) text += line + "\n";
+  return child.finish(kSeconds) == wanted_status ? text : "";
+}
+
+/// A launcher by the name that Debian gives it where several MPIs are installed, or one that is called mpirun and says
+/// that it is the one.
+std::optional<std::string> find_mpirun(const std::string& name, const std::string& word) {
+  if (auto path = find_on_path(name)) return path;
+  auto path = find_on_path("mpirun");
+  return path && output_of({*path, "--version"}).find(word) != std::string::npos ? path : std::nullopt;
+}
+
+Words operator+(Words left, const Words& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+/// Collects one library's contenders on the paths that were asked for.
+struct Collector {
+  const std::vector<Path>& paths;
+  Field& field;
+
+  void add(std::string name, std::string variant, Path path, Command command, bool only_crowded = false,
+           bool only_latency = false) const {
+    if (!contains(paths, path)) return;
+    field.contenders.push_back(
+        {std::move(name), std::move(variant), path, std::move(command), only_crowded, only_latency});
+  }
+  void miss(std::string name, std::string why) const { field.absent.push_back({std::move(name), std::move(why)}); }
+};
+
+void add_open_mpi(const Collector& to) {
+  const auto mpirun = find_mpirun("mpirun.openmpi", "Open MPI");
+  const auto loop = find_companion("openmpi_loop", {"peers"});
+  if (!loop) return to.miss("openmpi", "openmpi_loop was not built: no Open MPI was found at build time");
+  if (!mpirun) return to.miss("openmpi", "neither mpirun.openmpi nor Open MPI's mpirun is on PATH");
+
+  const auto command = [&](const Words& options) {
+    return Command{Words{*mpirun, "--allow-run-as-root", "--oversubscribe"} + options + Words{"-n", "RANKS", *loop},
+                   {}};
+  };
+  const Words yielding{"--mca", "mpi_yield_when_idle", "1"};
+  const Words tcp{"--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"};
+  to.add("openmpi", "default", Path::shm, command({}));
+  to.add("openmpi", "yield", Path::shm, command(yielding), true);
+  const auto info = find_on_path("ompi_info");
+  if (info && output_of({*info}).find("coll: xhc") != std::string::npos) {
+    const Words xhc{"--mca", "coll_xhc_priority", "100"};
+    to.add("openmpi", "xhc", Path::shm, command(xhc));
+    to.add("openmpi", "xhc+yield", Path::shm, command(xhc + yielding), true);
+  }
+  to.add("openmpi", "default", Path::tcp, command(tcp));
+  to.add("openmpi", "yield", Path::tcp, command(tcp + yielding), true);
+}
+
+void add_mpich(const Collector& to) {
+  const auto mpirun = find_mpirun("mpirun.mpich", "HYDRA");
+  const auto loop = find_companion("mpich_loop", {"peers"});
+  if (!loop) return to.miss("mpich", "mpich_loop was not built: no MPICH was found at build time");
+  if (!mpirun) return to.miss("mpich", "neither mpirun.mpich nor MPICH's mpirun is on PATH");
+
+  const auto command = [&](const Variables& environment) {
+    return Command{{*mpirun, "-n", "RANKS", *loop}, environment};
+  };
+  // Without shared memory MPICH takes the network, in which UCX and libfabric are to take TCP.
+  const Variables tcp{{"MPIR_CVAR_NOLOCAL", "1"},
+                      {"UCX_TLS", "tcp,self"},
+                      {"UCX_NET_DEVICES", "lo"},
+                      {"FI_PROVIDER", "tcp"},
+                      {"FI_TCP_IFACE", "lo"}};
+  to.add("mpich", "default", Path::shm, command({}));
+  to.add("mpich", "default", Path::tcp, command(tcp));
+  struct Setting {
+    const char* name;
+    const char* variable;
+  };
+  for (const auto& [name, variable] :
+       {Setting{"yield", "MPIR_CVAR_POLLS_BEFORE_YIELD"}, Setting{"throttle", "MPIR_CVAR_ENABLE_PROGRESS_THROTTLE"}}) {
+    if (output_of({*loop, "--variable", variable}).empty()) continue;
+    Variables with_tcp = tcp;
+    with_tcp.emplace_back(variable, "1");
+    to.add("mpich", name, Path::shm, command({{variable, "1"}}), true);
+    to.add("mpich", name, Path::tcp, command(with_tcp), true);
+  }
+}
+
+void add_gloo(const Collector& to) {
+  const auto loop = find_companion("gloo_loop", {"peers"});
+  if (!loop) return to.miss("gloo", "gloo_loop was not built: no Gloo was found at build time");
+  to.add("gloo", "default", Path::tcp, {{*loop, "-n", "RANKS"}, {}});
+  if (contains(to.paths, Path::shm)) to.miss("gloo on shm", "Gloo has no transport through shared memory");
+}
+
+void add_sockets(const Collector& to) {
+  to.add(std::string(kSockets), "bare", Path::tcp, {{own_path(), "raw", "loops"}, {}}, false, true);
+}
+
+struct Peer {
+  std::string_view name;
+  void (*add)(const Collector&);
+};
+constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpich}, Peer{"gloo", add_gloo},
+                            Peer{kSockets, add_sockets}};
+
+}  // namespace
+
+std::string_view to_string(Path path) { return path == Path::shm ? "shm" : "tcp"; }
+
+Path parse_path(const std::string& text) {
+  for (const Path path : {Path::shm, Path::tcp}) {
+    if (to_string(path) == text) return path;
+  }
+  throw UsageError(fmt::format("--paths: got '{}', wanted shm, tcp", text));
+}
+
+Command Contender::command_for(int ranks, const LoopSettings& loops) const {
+  Command filled = command;
+  std::replace(filled.words.begin(), filled.words.end(), std::string("RANKS"), std::to_string(ranks));
+  filled.words = filled.words + to_arguments(loops);
+  return filled;
+}
+
+Command rondo_loops(const Variables& environment) {
+  return {{find_launcher(), "-n", "RANKS", "--no-prefix", "--", own_path(), "loops"}, environment};
+}
+
+Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers) {
+  Field field;
+  const Collector collector{paths, field};
+  collector.add(std::string(kRondo), "default", Path::shm, rondo_loops({{"RONDO_TRANSPORT", "auto"}}));
+  collector.add(std::string(kRondo), "default", Path::tcp, rondo_loops({{"RONDO_TRANSPORT", "tcp"}}));
+  for (const auto& name : peers) {
+    const auto* const peer =
+        std::find_if(kPeers.begin(), kPeers.end(), [&](const Peer& one) { return one.name == name; });
+    if (peer == kPeers.end())
+      throw UsageError(fmt::format("--peers: got '{}', wanted {}", name, fmt::join(known_peers(), ", ")));
+    peer->add(collector);
+  }
+  return field;
+}
+
+std::vector<std::string> known_peers() {
+  std::vector<std::string> names;
+  for (const Peer& peer : kPeers) names.emplace_back(peer.name);
+  return names;
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/compare/child.hpp"
+#include "bench/compare/loop.hpp"
+
+namespace rondo::bench {
+
+/// Which way the ranks' bytes take: through the host's memory, or through TCP on loopback.
+enum class Path { shm, tcp };
+std::string_view to_string(Path path);
+/// Throws UsageError.
+Path parse_path(const std::string& text);
+
+inline constexpr std::string_view kRondo = "rondo";
+/// Bare sockets: what the path allows, not a library to be better than.
+inline constexpr std::string_view kSockets = "sockets";
+
+/// One way to run one library on one path.
+struct Contender {
+  std::string name;     ///< "openmpi"
+  std::string variant;  ///< "default", "yield"; of a library's variants the best counts, in each cell
+  Path path = Path::shm;
+  Command command;            ///< the word RANKS stands for their number; the loops come behind it
+  bool only_crowded = false;  ///< made for more ranks than cores
+  bool only_latency = false;
+
+  Command command_for(int ranks, const LoopSettings& loops) const;
+};
+
+/// A library that is not compared, and why.
+struct Absence {
+  std::string name;
+  std::string why;
+};
+
+struct Field {
+  std::vector<Contender> contenders;  ///< rondo's first, on each path
+  std::vector<Absence> absent;
+};
+
+/// What this machine has of the libraries named. Throws UsageError for a name it does not know, std::runtime_error
+/// where rondo-run is missing.
+Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers);
+
+/// Every peer that can be named.
+std::vector<std::string> known_peers();
+
+/// The whole of a rondo job that runs loops; RANKS stands for the number of ranks.
+Command rondo_loops(const std::vector<std::pair<std::string, std::string>>& environment);
+
+}  // namespace rondo::bench

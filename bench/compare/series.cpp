@@ -1,0 +1,93 @@
+#include "bench/compare/series.hpp"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace rondo::bench {
+namespace {
+
+/// One start of the program, until it ends or is ended.
+class Run {
+ public:
+  Run(const Command& command, const Limits& limits, Series& series)
+      : child_(command), limits_(limits), series_(series) {}
+
+  /// Adds the time of every loop that comes; `pending` loses it. Empty if all came, else why the next one did not.
+  std::string read_times(std::vector<Loop>& pending) {
+    while (!pending.empty()) {
+      std::string text;
+      const double patience = ready_ ? limits_.seconds : limits_.start_seconds;
+      const Child::Read read = child_.next_line(text, patience);
+      if (read == Child::Read::late)
+        return ready_ ? over_limit() : fmt::format("did not start within {:g} s", patience);
+      if (read == Child::Read::end) return broken_off();
+      take(read_line(text), text, pending);
+    }
+    constexpr double kSecondsToEnd = 10;
+    child_.finish(kSecondsToEnd);
+    return "";
+  }
+
+  bool ready() const { return ready_; }
+  std::string over_limit() const { return fmt::format("over {:g} s", limits_.seconds); }
+
+ private:
+  void take(const Line& line, const std::string& text, std::vector<Loop>& pending) {
+    switch (line.kind) {
+      case Line::Kind::ready:
+        ready_ = true;
+        series_.introduction = line.introduction;
+        return;
+      case Line::Kind::time:
+        if (line.wrong == 0)
+          series_.microseconds[line.loop].push_back(line.microseconds);
+        else
+          series_.troubles[line.loop] = fmt::format("{} wrong elements", line.wrong);
+        std::erase(pending, line.loop);
+        return;
+      case Line::Kind::other: remember(text);
+    }
+  }
+
+  /// The first line with words in it usually is the reason; what follows is advice.
+  void remember(const std::string& text) {
+    const auto is_letter = [](unsigned char character) { return std::isalpha(character) != 0; };
+    if (words_.empty() && std::any_of(text.begin(), text.end(), is_letter)) words_ = text;
+  }
+
+  std::string broken_off() {
+    constexpr double kSecondsToEnd = 5;
+    const int status = child_.finish(kSecondsToEnd);
+    return fmt::format("exit status {}{}{}", status, words_.empty() ? "" : ": ", words_);
+  }
+
+  Child child_;
+  const Limits& limits_;
+  Series& series_;
+  bool ready_ = false;
+  std::string words_;
+};
+
+}  // namespace
+
+void run_series(const std::vector<Loop>& loops, const Limits& limits,
+                const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series) {
+  const auto in_trouble = [&series](const Loop& loop) { return series.troubles.contains(loop); };
+  std::vector<Loop> pending = loops;
+  std::erase_if(pending, in_trouble);
+  while (!pending.empty()) {
+    Run run(command_for(pending), limits, series);
+    const std::string trouble = run.read_times(pending);
+    if (trouble.empty()) return;
+    const Loop culprit = pending.front();
+    for (const Loop& loop : pending) {
+      const bool larger = loop.operation == culprit.operation && loop.bytes > culprit.bytes;
+      if (!run.ready() || loop == culprit || (larger && trouble == run.over_limit())) series.troubles[loop] = trouble;
+    }
+    std::erase_if(pending, in_trouble);
+  }
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,170 @@
+#include "bench/compare/comparison.hpp"
+
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/compare/compare_command.hpp"
+#include "bench/compare/comparison_report.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rondo::bench;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+const Loop kSmall{Operation::all_reduce, 8, rondo::Algorithm::automatic, 0};
+const Loop kLarge{Operation::all_reduce, 1 << 20, rondo::Algorithm::automatic, 0};
+
+Entry entry_of(const std::string& name, const std::string& variant, std::map<Loop, std::vector<double>> times,
+               std::map<Loop, std::string> troubles = {}) {
+  Entry entry;
+  entry.contender = {name, variant, Path::tcp, {{name + "-program"}, {}}, false, false};
+  entry.by_ranks[4] = {{"tcp", name + " 1.2"}, std::move(times), std::move(troubles)};
+  return entry;
+}
+
+/// all_reduce of 4 ranks over TCP, two sizes.
+Comparison example() {
+  Comparison comparison;
+  comparison.plan.paths = {Path::tcp};
+  comparison.plan.operations = {Operation::all_reduce};
+  comparison.plan.sizes = {8, 1 << 20};
+  comparison.plan.ranks = {4};
+  comparison.cores = 2;
+  comparison.entries = {
+      entry_of("rondo", "default", {{kSmall, {4, 90, 5}}, {kLarge, {200}}}),
+      entry_of("openmpi", "default", {{kSmall, {20}}, {kLarge, {100}}}),
+      entry_of("openmpi", "yield", {{kSmall, {10}}, {kLarge, {120}}}),
+      entry_of("gloo", "default", {{kLarge, {1000}}}, {{kSmall, "over 3 s"}}),
+      entry_of("sockets", "bare", {{kSmall, {1}}}),
+  };
+  comparison.absent = {{"mpich", "it was not found"}};
+  comparison.rows = compare(comparison.entries, comparison.plan);
+  return comparison;
+}
+
+std::string refusal(const std::vector<std::string>& arguments) {
+  try {
+    parse_compare_settings(arguments);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("medians over the rounds, the best variant of each library, and the ratio to the best", "[bench]") {
+  const auto rows = example().rows;
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].rondo.microseconds == 5.0);
+  CHECK(rows[0].others.at("openmpi").microseconds == 10.0);
+  CHECK(rows[0].others.at("openmpi").variant == "yield");
+  CHECK(rows[1].others.at("openmpi").variant == "default");
+  CHECK(rows[0].best == "openmpi");
+  CHECK(rows[0].ratio == 0.5);
+  CHECK(rows[1].ratio == 2.0);
+}
+
+TEST_CASE("bare sockets are shown, not compared with", "[bench]") {
+  const auto rows = example().rows;
+  CHECK(rows[0].others.at("sockets").microseconds == 1.0);
+  CHECK(rows[0].best == "openmpi");
+}
+
+TEST_CASE("a variant in trouble does not hide one that was measured", "[bench]") {
+  Comparison comparison = example();
+  comparison.entries.push_back(entry_of("gloo", "other", {{kSmall, {7}}}));
+  CHECK(compare(comparison.entries, comparison.plan)[0].others.at("gloo").microseconds == 7.0);
+  // What failed in one round failed.
+  comparison.entries.back().by_ranks[4].troubles[kSmall] = "exit status 1";
+  CHECK_FALSE(compare(comparison.entries, comparison.plan)[0].others.at("gloo").microseconds);
+}
+
+TEST_CASE("geometric means are over the cells that both have", "[bench]") {
+  const auto rows = example().rows;
+  CHECK(geometric_mean(rows, Path::tcp)->ratio == Catch::Approx(1));
+  CHECK(geometric_mean(rows, Path::tcp)->cells == 2);
+  CHECK(geometric_mean(rows, Path::tcp, "gloo")->ratio == Catch::Approx(0.2));
+  CHECK(geometric_mean(rows, Path::tcp, "gloo")->cells == 1);
+  CHECK_FALSE(geometric_mean(rows, Path::shm));
+  CHECK_FALSE(geometric_mean(rows, Path::tcp, "mpich"));
+}
+
+TEST_CASE("cells above the limit are named, also those that rondo has no time for", "[bench]") {
+  Comparison comparison = example();
+  REQUIRE(rows_above(comparison.rows, 1).size() == 1);
+  CHECK(describe(rows_above(comparison.rows, 1)[0]) == "all_reduce 1M, 4 ranks, tcp");
+  CHECK(rows_above(comparison.rows, 2).empty());
+  comparison.entries[0].by_ranks[4].troubles[kSmall] = "over 3 s";
+  CHECK(rows_above(compare(comparison.entries, comparison.plan), 2).size() == 1);
+}
+
+TEST_CASE("the table names what is cut, failed or left out", "[bench]") {
+  const std::string table = comparison_table(example());
+  CHECK_THAT(table, ContainsSubstring("rondo 1.2, transport tcp"));
+  CHECK_THAT(table, ContainsSubstring("openmpi (yield)"));
+  CHECK_THAT(table, ContainsSubstring(">3 s"));
+  CHECK_THAT(table, ContainsSubstring("gloo (default) on tcp, 4 ranks: over 3 s: all_reduce:8"));
+  CHECK_THAT(table, ContainsSubstring("mpich is left out: it was not found"));
+  CHECK_THAT(table, ContainsSubstring("tcp: geometric mean of rondo's time to that of gloo: 0.200 (1 cells)"));
+  std::istringstream lines(table);
+  int results = 0;
+  for (std::string line; std::getline(lines, line);) results += line[0] == '#' ? 0 : 1;
+  CHECK(results == 2);
+}
+
+TEST_CASE("the comparison's JSON has every cell with all libraries", "[bench]") {
+  std::ostringstream text;
+  write_json(text, example());
+  const auto report = nlohmann::json::parse(text.str());
+  CHECK(report["cores"] == 2);
+  REQUIRE(report["cells"].size() == 2);
+  const auto& cell = report["cells"][0];
+  CHECK(cell["path"] == "tcp");
+  CHECK(cell["op"] == "all_reduce");
+  CHECK(cell["ranks"] == 4);
+  CHECK(cell["bytes"] == 8);
+  CHECK(cell["rondo"]["us"] == 5.0);
+  CHECK(cell["peers"]["openmpi"]["variant"] == "yield");
+  CHECK(cell["peers"]["gloo"]["us"].is_null());
+  CHECK(cell["peers"]["gloo"]["trouble"] == "over 3 s");
+  CHECK(cell["best"] == "openmpi");
+  CHECK(cell["ratio"] == 0.5);
+  CHECK(report["absent"][0]["name"] == "mpich");
+  CHECK(report["contenders"][0]["transport"] == "tcp");
+  CHECK(report["geometric_means"][0]["against"] == "best");
+}
+
+TEST_CASE("the plot has a panel for each path and number of ranks", "[bench]") {
+  const std::string script = comparison_plot("a.svg", example());
+  CHECK_THAT(script, ContainsSubstring("set title 'tcp, 4 ranks'"));
+  CHECK_THAT(script, ContainsSubstring("8 0.5\n1048576 2\n"));
+}
+
+TEST_CASE("a part of the comparison can be asked for", "[bench]") {
+  const CompareSettings all = parse_compare_settings({});
+  CHECK(all.plan.operations.size() == 10);
+  CHECK(all.plan.ranks == std::vector{2, 4, 8});
+  CHECK(loops_for(all.plan, 2).size() == 46);
+  CHECK(loops_for(all.plan, 4).size() == 41);  // no latency
+  const CompareSettings part = parse_compare_settings({"--operations", "latency,barrier", "--sizes", "64K,8", "--ranks",
+                                                       "2", "--paths", "tcp", "--peers", "gloo", "--rounds", "3",
+                                                       "--seconds", "0.5", "--limit", "2", "--fail-above", "1"});
+  CHECK(part.plan.paths == std::vector{Path::tcp});
+  CHECK(loops_for(part.plan, 2).size() == 3);
+  CHECK(part.plan.sizes.front() == 8);
+  CHECK(part.plan.limits.seconds == 2);
+  CHECK(part.fail_above == 1.0);
+}
+
+TEST_CASE("a comparison that cannot be is refused", "[bench]") {
+  CHECK_THAT(refusal({"--operations", "allreduce"}), ContainsSubstring("unknown operation 'allreduce'"));
+  CHECK_THAT(refusal({"--operations", "latency", "--ranks", "4"}), ContainsSubstring("nothing to measure"));
+  CHECK_THAT(refusal({"--paths", "udp"}), ContainsSubstring("--paths: got 'udp', wanted shm, tcp"));
+  CHECK_THAT(refusal({"--ranks", "1"}), ContainsSubstring("--ranks: got 1, wanted at least 2"));
+  CHECK_THAT(refusal({"--sizes", "12Q"}), ContainsSubstring("12Q"));
+  CHECK_THAT(refusal({"--rounds", "0"}), ContainsSubstring("--rounds"));
+  CHECK_THROWS_WITH(parse_compare_settings({"--help"}), ContainsSubstring("What is timed"));
+}

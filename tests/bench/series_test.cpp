@@ -1,0 +1,130 @@
+#include "bench/compare/series.hpp"
+
+#include <csignal>
+
+#include "tests/support/catch.hpp"
+
+using namespace rondo::bench;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Command shell(const std::string& script) { return {{"sh", "-c", script}, {}}; }
+
+const Loop kSmall{Operation::barrier, 0, rondo::Algorithm::automatic, 0};
+const Loop kMiddle{Operation::all_reduce, 8, rondo::Algorithm::automatic, 0};
+const Loop kLarge{Operation::all_reduce, 64, rondo::Algorithm::automatic, 0};
+const Loop kOther{Operation::gather, 8, rondo::Algorithm::automatic, 0};
+const std::vector<Loop> kLoops{kSmall, kMiddle, kLarge, kOther};
+
+constexpr double kLongEnough = 60;
+
+std::string times_of(const std::vector<Loop>& loops) {
+  std::string text = "echo ready tcp it; ";
+  for (const Loop& loop : loops) text += "echo time " + to_string(loop) + " 2.5 0; ";
+  return text;
+}
+
+/// Runs `kLoops` with a program that does what `script` says of the loops that it gets.
+template <typename Script>
+Series series_of(const Limits& limits, Script&& script) {
+  Series series;
+  run_series(
+      kLoops, limits, [&](const std::vector<Loop>& loops) { return shell(script(loops)); }, series);
+  return series;
+}
+
+}  // namespace
+
+TEST_CASE("a child's lines are read from both outputs, and its status", "[bench][child]") {
+  Child child({{"sh", "-c", "echo $WORD; echo two >&2; printf three; exit 7"}, {{"WORD", "one"}}});
+  std::string line;
+  REQUIRE(child.next_line(line, kLongEnough) == Child::Read::line);
+  CHECK(line == "one");
+  REQUIRE(child.next_line(line, kLongEnough) == Child::Read::line);
+  CHECK(line == "two");
+  CHECK(child.next_line(line, kLongEnough) == Child::Read::end);
+  CHECK(child.finish(kLongEnough) == 7);
+}
+
+TEST_CASE("a program that is not there says so", "[bench][child]") {
+  Child child({{"/nonexistent/program"}, {}});
+  std::string line;
+  REQUIRE(child.next_line(line, kLongEnough) == Child::Read::line);
+  CHECK_THAT(line, ContainsSubstring("cannot run /nonexistent/program: No such file"));
+  CHECK(child.finish(kLongEnough) == 127);
+}
+
+TEST_CASE("a child ends with all that it started, in whatever session", "[bench][child]") {
+  pid_t descendant = 0;
+  {
+    Child child(shell("setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1000; done' & trap '' TERM; wait"));
+    std::string line;
+    REQUIRE(child.next_line(line, kLongEnough) == Child::Read::line);
+    descendant = std::stoi(line);
+    REQUIRE(kill(descendant, 0) == 0);
+  }
+  CHECK(kill(descendant, 0) == -1);
+  CHECK(errno == ESRCH);
+}
+
+TEST_CASE("every loop's time is kept, once a run", "[bench][series]") {
+  Series series;
+  for (int round = 0; round < 2; ++round)
+    run_series(
+        kLoops, {kLongEnough, kLongEnough}, [](const auto& loops) { return shell(times_of(loops)); }, series);
+  CHECK(series.introduction.library == "it");
+  CHECK(series.troubles.empty());
+  for (const Loop& loop : kLoops) CHECK(series.microseconds[loop] == std::vector{2.5, 2.5});
+}
+
+TEST_CASE("a loop that takes too long is cut, with more bytes of its operation; the others run", "[bench][series]") {
+  const auto script = [](const std::vector<Loop>& loops) {
+    return loops.front() == kSmall ? times_of({kSmall}) + "sleep 1000" : times_of(loops);
+  };
+  const Series series = series_of({0.3, kLongEnough}, script);
+  CHECK(series.troubles == std::map<Loop, std::string>{{kMiddle, "over 0.3 s"}, {kLarge, "over 0.3 s"}});
+  CHECK(series.microseconds.contains(kSmall));
+  CHECK(series.microseconds.contains(kOther));
+}
+
+TEST_CASE("a program that breaks off is started again without the loop that broke it", "[bench][series]") {
+  const auto script = [](const std::vector<Loop>& loops) {
+    if (loops.front() == kMiddle) return times_of({}) + "echo -----; echo no memory; echo advice; exit 9";
+    return times_of(loops.front() == kSmall ? std::vector{kSmall} : loops);
+  };
+  const Series series = series_of({kLongEnough, kLongEnough}, script);
+  REQUIRE(series.troubles.size() == 1);
+  CHECK_THAT(series.troubles.at(kMiddle), ContainsSubstring("exit status"));
+  CHECK(series.microseconds.size() == 3);
+}
+
+TEST_CASE("a program that does not start fails every loop, once", "[bench][series]") {
+  int starts = 0;
+  const Series refused = series_of({kLongEnough, kLongEnough}, [&](const auto&) {
+    ++starts;
+    return "echo -----; echo 'not allowed: 2 slots'; echo advice; exit 1";
+  });
+  CHECK(starts == 1);
+  CHECK(refused.troubles.size() == kLoops.size());
+  CHECK(refused.troubles.at(kOther) == "exit status 1: not allowed: 2 slots");
+
+  const Series silent = series_of({kLongEnough, 0.3}, [](const auto&) { return "sleep 1000"; });
+  CHECK(silent.troubles.at(kSmall) == "did not start within 0.3 s");
+}
+
+TEST_CASE("a loop in trouble is not tried again, and wrong results are trouble", "[bench][series]") {
+  Series series;
+  const auto wrong = [](const std::vector<Loop>&) {
+    return shell("echo ready tcp it; echo time barrier:0 1 3; echo time gather:8 1 0");
+  };
+  run_series({kSmall, kOther}, {kLongEnough, kLongEnough}, wrong, series);
+  CHECK(series.troubles.at(kSmall) == "3 wrong elements");
+  std::vector<Loop> asked;
+  const auto again = [&](const std::vector<Loop>& loops) {
+    asked = loops;
+    return shell(times_of(loops));
+  };
+  run_series({kSmall, kOther}, {kLongEnough, kLongEnough}, again, series);
+  CHECK(asked == std::vector{kOther});
+}

@@ -224,6 +224,8 @@ std::size_t Engine::poll(bool everything) {
   const bool look = everything || ++passes_ % kPassesPerLook == 0;
   std::size_t moved = 0;
   if (connector_ && (everything || connector_->busy())) moved += connector_->poll();
+  // Bells first: what they were rung for is looked at after them.
+  for (std::size_t i = 0; everything && i < active_.size(); ++i) moved += active_[i]->link()->check(*active_[i]);
   for (Condition* condition = conditions_.head(); condition;) {
     Condition* const following = conditions_.next(*condition);
     moved += condition->look() ? 1 : 0;
@@ -233,7 +235,6 @@ std::size_t Engine::poll(bool everything) {
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
     if (!look && !peer.awaited() && expected_from_any_ == 0) continue;
-    if (everything) peer.link()->check(peer);
     moved += peer.poll();
     lost |= peer.gone();
   }

@@ -87,8 +87,9 @@ class Link {
   virtual void ring() noexcept {}
 
   /// Looks at what `poll` leaves out because it costs a system call: whether the other side is still there, descriptors
-  /// that it passed. Called after each sleep and now and then.
-  virtual void check(Sink&) {}
+  /// that it passed. Called before and after each sleep and now and then; returns how much it found. A bell counts:
+  /// whoever rang it takes this side for awake from then on.
+  virtual std::size_t check(Sink&) { return 0; }
 
   /// Gives the other side a descriptor of its own, out of the order of the frames. False: it cannot be done here.
   virtual bool pass(int, std::uint64_t) { return false; }

@@ -171,9 +171,10 @@ bool ShmLink::rest(bool resting) noexcept {
   return true;
 }
 
-void ShmLink::check(Sink& sink) {
-  while (!ended_ && take_notes(sink)) {
-  }
+std::size_t ShmLink::check(Sink& sink) {
+  std::size_t found = 0;
+  while (!ended_ && take_notes(sink)) ++found;
+  return found;
 }
 
 // One look at the socket. False: nothing more is there.

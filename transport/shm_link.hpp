@@ -39,7 +39,7 @@ class ShmLink final : public Link {
   bool wants_write() const override { return false; }
   bool rest(bool resting) noexcept override;
   void ring() noexcept override;
-  void check(Sink& sink) override;
+  std::size_t check(Sink& sink) override;
   bool pass(int descriptor, std::uint64_t number) override;
   std::size_t pull_from() const noexcept override { return readable_pid_ != 0 ? kPullFrom : 0; }
   std::uint64_t pull_ticket() const noexcept override { return out_.control().voided.load(std::memory_order_relaxed); }

@@ -36,6 +36,7 @@ template <typename Body>
 void with_every_algorithm(Collective collective, const Body& body) {
   body(Options{});
   for (const Algorithm algorithm : algorithms_of(collective)) body(Options{algorithm, 256});
+  for (const Algorithm algorithm : shared_algorithms_of(collective)) body(Options{algorithm, 256});
 }
 
 /// A different length for every rank, some of them 0.

@@ -19,6 +19,14 @@ using namespace rondo::testing;
 
 namespace {
 
+// Of one host, by messages and in shared memory.
+constexpr Algorithm kAllReduce[] = {Algorithm::recursive_doubling,
+                                    Algorithm::tree,
+                                    Algorithm::linear,
+                                    Algorithm::ring,
+                                    Algorithm::direct,
+                                    Algorithm::sliced};
+
 template <typename T, typename Op>
 void check(Communicator& world, Op op, const Options& options) {
   if constexpr (ReduceOp<Op, T>) {
@@ -99,8 +107,8 @@ TEST_CASE("an operator that does not commute is applied in rank order", "[collec
   for (const int size : {2, 3, 4, 5, 7, 8}) {
     run_ranks(size, [size](Communicator& world) {
       const std::size_t count = 40;
-      for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
-        if (!is_valid(Collective::all_reduce, algorithm, false)) continue;
+      for (const Algorithm algorithm : kAllReduce) {
+        if (algorithm == Algorithm::ring) continue;
         auto inout = matrices(world.rank(), count);
         all_reduce(world, std::span(inout), multiply, {algorithm, 64});
         for (std::size_t i = 0; i < count; ++i) {
@@ -200,7 +208,7 @@ TEST_CASE("a callable that throws on one rank ends the collective on all", "[col
 TEST_CASE("all ranks get the same bits of a floating-point sum", "[collectives][operators]") {
   for (const int size : {3, 5, 8}) {
     run_ranks(size, [](Communicator& world) {
-      for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
+      for (const Algorithm algorithm : kAllReduce) {
         std::vector<float> data(257);
         for (std::size_t i = 0; i < data.size(); ++i) {
           data[i] = 1.0F / static_cast<float>(i + 3 * static_cast<std::size_t>(world.rank()) + 1);

@@ -18,13 +18,13 @@ Address on(const std::string& host, int cores) { return {host, "", "", cores}; }
 }  // namespace
 
 TEST_CASE("the address of a rank survives the meeting point", "[runtime][address]") {
-  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96};
+  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96, true};
   CHECK(Address::unpack(address.pack()) == address);
   CHECK(Address::unpack(Address{}.pack()) == Address{});
 }
 
 TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
-  const auto text = GENERATE("", "2\n", "1\nhost\nname\n\n", "2\nhost\nname\n\n0\n", "2\nhost\nname\n\nmany\n");
+  const auto text = GENERATE("", "3\n", "2\nhost\nname\n\n1\n", "3\nhost\nname\n\n0\n\n", "3\nhost\nname\n\nmany\n\n");
   try {
     Address::unpack(text);
     FAIL("accepted");
@@ -32,6 +32,12 @@ TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
     CHECK(error.code() == Errc::protocol);
     CHECK_THAT(error.what(), ContainsSubstring("the address of a rank"));
   }
+}
+
+TEST_CASE("ranks that may share memory are told by the first of their host", "[runtime][address]") {
+  const auto rank = [](const char* host, bool shares) { return Address{host, "", "", 1, shares}; };
+  const std::vector<Address> all{rank("a", true), rank("b", true), rank("a", true), rank("a", false), rank("b", true)};
+  CHECK(hosts(all) == std::vector<int>{0, 1, 0, -1, 1});
 }
 
 TEST_CASE("ranks share cores where a host has more of them than cores", "[runtime][address]") {

@@ -1,0 +1,191 @@
+// Collectives of ranks that share memory, where they differ from those by messages: steps that nobody ends with a
+// barrier, turns, the way back to messages. What they compute is tested with the others (collectives, operators).
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace rondo;
+using namespace rondo::testing;
+
+namespace {
+
+// Lets other threads get ahead, or not.
+void dawdle(std::minstd_rand& random) {
+  std::atomic<std::uint64_t> spin{random() % 8 == 0 ? random() % 20'000 : 0};
+  while (spin > 0) --spin;
+}
+
+std::vector<std::uint32_t> vector_of(std::uint32_t seed, int rank, std::size_t count) {
+  std::vector<std::uint32_t> data(count);
+  for (std::size_t i = 0; i < count; ++i)
+    data[i] = seed * 31 + static_cast<std::uint32_t>(rank) * 1000 + static_cast<std::uint32_t>(i);
+  return data;
+}
+
+// One collective out of a sequence that all ranks draw alike; checks what this rank gets.
+void one(Communicator& world, std::uint32_t seed, std::minstd_rand& shared, const Options& options) {
+  constexpr std::size_t kCounts[] = {0, 1, 2, 20, 21, 300, 5000, 200'000};
+  const std::size_t count = kCounts[shared() % (shared() % 16 == 0 ? 8 : 7)];
+  const int root = static_cast<int>(shared() % static_cast<unsigned>(world.size()));
+  auto mine = vector_of(seed, world.rank(), count);
+  switch (shared() % 5) {
+    case 0:
+      broadcast(world, std::span(mine), root, options);
+      return require(mine == vector_of(seed, root, count), "broadcast");
+    case 1: {
+      reduce(world, std::span(mine), max, root, options);
+      const auto wanted = vector_of(seed, world.rank() == root ? world.size() - 1 : world.rank(), count);
+      return require(world.rank() != root || mine == wanted, "reduce");
+    }
+    case 2:
+      all_reduce(world, std::span(mine), min, options);
+      return require(mine == vector_of(seed, 0, count), "all_reduce");
+    case 3: {
+      std::vector<std::uint32_t> all(count * static_cast<std::size_t>(world.size()));
+      gather(world, std::span(mine), std::span(all), root, options);
+      for (int rank = 0; world.rank() == root && rank < world.size(); ++rank) {
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(rank) * count);
+        require(std::equal(begin, begin + static_cast<std::ptrdiff_t>(count), vector_of(seed, rank, count).begin()),
+                "gather");
+      }
+      return;
+    }
+    default:
+      barrier(world, {.algorithm = options.algorithm == Algorithm::direct ? Algorithm::direct : Algorithm::automatic});
+  }
+}
+
+std::vector<float> harmonic(int rank, std::size_t count) {
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i)
+    data[i] = 1.0F / static_cast<float>(i + 1 + 7 * static_cast<std::size_t>(rank));
+  return data;
+}
+
+struct Huge {
+  std::uint64_t words[100'000];
+};
+
+}  // namespace
+
+TEST_CASE("a long row of collectives without a barrier between them gets every byte right", "[collectives][direct]") {
+  for (const int size : {2, 3, 5}) {
+    run_ranks(size, [](Communicator& world) {
+      std::minstd_rand shared(11);
+      std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
+      for (std::uint32_t i = 0; i < 1500; ++i) {
+        dawdle(own);
+        one(world, i, shared, i % 3 == 0 ? Options{Algorithm::direct, 512} : Options{});
+      }
+    });
+  }
+}
+
+TEST_CASE("a sum is the left fold in rank order, whatever the timing, the window and the algorithm",
+          "[collectives][direct]") {
+  for (const int size : {2, 3, 7}) {
+    run_ranks(size, [size](Communicator& world) {
+      const std::size_t count = 3001;
+      auto wanted = harmonic(0, count);
+      for (int rank = 1; rank < size; ++rank) {
+        const auto next = harmonic(rank, count);
+        for (std::size_t i = 0; i < count; ++i) wanted[i] += next[i];
+      }
+      std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
+      for (int round = 0; round < 30; ++round) {
+        for (const Algorithm algorithm : {Algorithm::direct, Algorithm::sliced}) {
+          for (const std::size_t window : {0, 200, 4096}) {
+            dawdle(own);
+            auto data = harmonic(world.rank(), count);
+            all_reduce(world, std::span(data), sum, {algorithm, window});
+            require(data == wanted, "other bits by " + std::string(to_string(algorithm)));
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("collectives in flight at once take turns in shared memory", "[collectives][direct]") {
+  run_ranks(3, [](Communicator& world) {
+    std::vector<std::vector<int>> data(20, std::vector<int>(5000, world.rank() + 1));
+    std::vector<Work> works;
+    for (auto& one_of : data) works.push_back(iall_reduce(world, std::span(one_of), sum));
+    std::vector<int> late(8, 1);
+    all_reduce(world, std::span(late), sum);
+    require(late == std::vector<int>(8, 3), "the blocking one");
+    wait_all(works);
+    for (const auto& one_of : data) require(one_of == std::vector<int>(5000, 6), "one of those in flight");
+  });
+}
+
+TEST_CASE("communicators that overlap do not cross in shared memory", "[collectives][direct]") {
+  run_ranks(4, [](Communicator& world) {
+    auto low = world.subgroup({0, 1, 2});
+    auto high = world.subgroup({1, 2, 3});
+    std::vector<int> in_low(600, 1), in_high(600, 10);
+    for (int i = 0; i < 50; ++i) {
+      Work first, second;
+      if (low) first = iall_reduce(low, std::span(in_low), max);
+      if (high) second = iall_reduce(high, std::span(in_high), min);
+      if (high) second.wait();
+      if (low) first.wait();
+    }
+    require(in_low[0] == 1 && in_high[599] == 10, "a value from elsewhere");
+  });
+}
+
+TEST_CASE("elements that do not fit the shared memory go by messages", "[collectives][direct]") {
+  run_ranks(3, [](Communicator& world) {
+    std::vector<Huge> data(2);
+    data[1].words[99'999] = static_cast<std::uint64_t>(world.rank()) + 1;
+    all_reduce(world, std::span(data), commuting([](const Huge& a, const Huge& b) {
+                 Huge sum_of_both = a;
+                 sum_of_both.words[99'999] += b.words[99'999];
+                 return sum_of_both;
+               }));
+    require(data[1].words[99'999] == 6, "all_reduce of huge elements");
+  });
+}
+
+TEST_CASE("calls that differ where nobody waits are found out by the next", "[collectives][direct]") {
+  const auto outcomes = try_ranks(3, [](Communicator& world) {
+    std::vector<float> data(8);
+    barrier(world);
+    if (world.rank() == 0) broadcast(world, std::span(data), 0);
+    if (world.rank() == 1) reduce(world, std::span(data), sum, 0);
+    if (world.rank() == 2) reduce(world, std::span(data), sum, 0);
+    barrier(world);
+  });
+  for (const auto& outcome : outcomes) {
+    INFO(outcome.error);
+    CHECK(outcome.code == Errc::collective_mismatch);
+  }
+}
+
+TEST_CASE("direct algorithms are refused among ranks that do not share memory", "[collectives][direct]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  const auto outcomes = try_ranks(
+      2,
+      [](Communicator& world) {
+        std::vector<float> data(8, 1);
+        all_reduce(world, std::span(data), sum);
+        require(data[0] == 2, "by messages");
+        all_reduce(world, std::span(data), sum, {.algorithm = Algorithm::sliced});
+      },
+      config);
+  for (const auto& outcome : outcomes) {
+    CHECK(outcome.code == Errc::invalid_argument);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("do not share memory has no algorithm sliced"));
+  }
+}

@@ -1,0 +1,117 @@
+#include "runtime/arena.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+
+using namespace rondo;
+using namespace rondo::detail;
+
+namespace {
+
+constexpr std::size_t kStaging = 12 << 10;
+
+// The members of one arena, each with a mapping of its own.
+std::vector<std::unique_ptr<Arena>> members(int count) {
+  SharedMemory memory = SharedMemory::create(Arena::memory_bytes(count, kStaging));
+  std::vector<std::unique_ptr<Arena>> arenas;
+  for (int rank = 0; rank < count; ++rank) {
+    auto mapped = SharedMemory::map(Descriptor(::dup(memory.descriptor())), memory.size());
+    arenas.push_back(std::make_unique<Arena>(std::move(mapped), rank, count, kStaging));
+  }
+  return arenas;
+}
+
+Call call(Collective collective) {
+  Call made;
+  made.collective = collective;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a piece of staging never overlaps one that may still be read", "[runtime][arena]") {
+  StagingRing ring(3000);
+  std::mt19937 random(7);
+  struct Held {
+    std::size_t begin, end;
+    std::uint64_t step;
+  };
+  std::vector<Held> held;
+  for (std::uint64_t step = 1; step < 20'000; ++step) {
+    const std::size_t bytes = step % 50 < 25 ? 1 + random() % ring.most() : 1 + random() % 100;
+    const auto piece = ring.take(bytes, step);
+    REQUIRE(piece.offset + bytes <= 3000);
+    REQUIRE((piece.after == 0 || piece.after + 1 < step));  // that of the step before is not waited for
+    for (const Held& other : held) {
+      const bool apart = piece.offset >= other.end || piece.offset + bytes <= other.begin;
+      REQUIRE((apart || other.step <= piece.after));
+    }
+    std::erase_if(held, [&](const Held& other) { return other.step <= piece.after; });
+    held.push_back({piece.offset, piece.offset + bytes, step});
+  }
+}
+
+TEST_CASE("what a member lays out is seen once it has entered", "[runtime][arena]") {
+  const auto arenas = members(2);
+  for (const std::size_t bytes : {std::size_t{8}, Arena::kInlineBytes, std::size_t{4000}}) {
+    const auto mine = arenas[0]->next(bytes);
+    const auto theirs = arenas[1]->next(bytes);
+    CHECK(mine.in_slots == (bytes <= Arena::kInlineBytes));
+    CHECK_FALSE(arenas[1]->has_entered(0, theirs.number));
+    std::memset(arenas[0]->bytes(mine, 0), 42, bytes);
+    arenas[0]->enter(mine, call(Collective::barrier));
+    CHECK(arenas[1]->has_entered(0, theirs.number));
+    CHECK(arenas[1]->bytes(theirs, 0)[bytes - 1] == std::byte{42});
+    CHECK(arenas[1]->call(theirs, 0) == call(Collective::barrier));
+    arenas[1]->enter(theirs, call(Collective::barrier));
+    CHECK(arenas[1]->history(theirs, 0) == arenas[1]->history(theirs, 1));
+    CHECK_FALSE(arenas[1]->has_finished(0, theirs.number));
+    arenas[0]->finish(mine);
+    CHECK(arenas[1]->has_finished(0, theirs.number));
+  }
+}
+
+TEST_CASE("a member cannot run ahead of one that still reads", "[runtime][arena]") {
+  const auto arenas = members(2);
+  for (int i = 0; i < Arena::kDepth; ++i) {
+    const auto step = arenas[0]->next(8);
+    REQUIRE(arenas[0]->may_enter(step, 1));
+    arenas[0]->enter(step, call(Collective::broadcast));
+  }
+  const auto step = arenas[0]->next(8);
+  CHECK_FALSE(arenas[0]->may_enter(step, 1));
+  arenas[1]->enter(arenas[1]->next(8), call(Collective::broadcast));
+  CHECK_FALSE(arenas[0]->may_enter(step, 1));  // it may be reading what was laid out in the first
+  arenas[1]->enter(arenas[1]->next(8), call(Collective::broadcast));
+  CHECK(arenas[0]->may_enter(step, 1));
+}
+
+TEST_CASE("calls that differed are told apart steps later", "[runtime][arena]") {
+  const auto arenas = members(2);
+  arenas[0]->enter(arenas[0]->next(8), call(Collective::broadcast));
+  arenas[1]->enter(arenas[1]->next(8), call(Collective::reduce));
+  const auto step = arenas[0]->next(8);
+  arenas[0]->enter(step, call(Collective::barrier));
+  arenas[1]->enter(arenas[1]->next(8), call(Collective::barrier));
+  CHECK(arenas[0]->call(step, 0) == arenas[0]->call(step, 1));
+  CHECK(arenas[0]->history(step, 0) != arenas[0]->history(step, 1));
+}
+
+TEST_CASE("a member that rests must be woken, by one", "[runtime][arena]") {
+  const auto arenas = members(3);
+  CHECK_FALSE(arenas[0]->must_wake(1));
+  arenas[1]->rest(true);
+  Resting::order();
+  CHECK(arenas[0]->must_wake(1));
+  CHECK_FALSE(arenas[2]->must_wake(1));
+  arenas[1]->rest(true);
+  arenas[1]->rest(false);
+  CHECK_FALSE(arenas[0]->must_wake(1));
+}

@@ -28,8 +28,8 @@ constexpr std::size_t kMostInputs = 9;
 constexpr std::size_t kGuard = 64;
 constexpr std::byte kUntouched{0xa5};
 
-/// Any bits for integers and 16-bit floats; floats of close exponents, whose sums round, with zeros, infinities,
-/// subnormals and NaNs in between.
+/// Any bits for integers and, with more zeros, for 16-bit floats; floats of close exponents, whose sums round, with
+/// zeros, infinities, subnormals and NaNs in between.
 template <typename T>
 T random_element(std::minstd_rand& random) {
   const auto word = (std::uint64_t{random()} << 32) ^ (std::uint64_t{random()} << 11) ^ random();
@@ -38,7 +38,8 @@ T random_element(std::minstd_rand& random) {
   } else if constexpr (std::is_same_v<T, std::byte> || std::is_integral_v<T>) {
     return static_cast<T>(word);
   } else if constexpr (SmallFloat<T>) {
-    return T::from_bits(static_cast<std::uint16_t>(word));
+    const auto sign = static_cast<std::uint16_t>(word & 0x8000U);
+    return T::from_bits(word / 2 % 8 == 0 ? sign : static_cast<std::uint16_t>(word));
   } else if constexpr (!std::is_floating_point_v<T>) {
     using Part = typename T::value_type;
     const auto real = random_element<Part>(random);

@@ -333,6 +333,54 @@ void fold_parts(void* state, const std::byte* const* inputs, std::size_t input_c
   fold<Format, kind>(state, inputs, input_count, into, parts * count);
 }
 
+/// Integers of up to 32 bits are divided in floating point, which vectors do and which is exact: a quotient that is not
+/// whole is further from the next integer than it is rounded.
+template <typename T>
+using Quotient = std::conditional_t<std::is_floating_point_v<T> || sizeof(T) == 8, T,
+                                    std::conditional_t<sizeof(T) == 4, double, float>>;
+
+template <typename T>
+void divide_plain(std::byte* data, std::size_t count, int ranks) {
+  const auto divisor = static_cast<Quotient<T>>(ranks);
+  for (std::size_t i = 0; i < count; ++i) {
+    T element;
+    std::memcpy(&element, data + i * sizeof(T), sizeof(T));
+    element = static_cast<T>(static_cast<Quotient<T>>(element) / divisor);
+    std::memcpy(data + i * sizeof(T), &element, sizeof(T));
+  }
+}
+
+template <std::size_t words>
+RONDO_INLINE Split<words> operator/(const Split<words>& dividend, float divisor) {
+  return {dividend.lower / divisor, dividend.upper / divisor};
+}
+
+template <typename Format, std::size_t lanes>
+RONDO_INLINE std::size_t divide_lanes(std::byte* data, std::size_t at, std::size_t end, float divisor) {
+  constexpr std::size_t step = lanes * sizeof(typename Format::Stored);
+  for (; end - at >= step; at += step) store<Format, lanes>(load<Format, lanes>(data + at) / divisor, data + at);
+  return at;
+}
+
+template <typename Format>
+void divide(std::byte* data, std::size_t count, int ranks) {
+  using Lane = typename Format::Lane;
+  using Stored = typename Format::Stored;
+  if constexpr (std::is_same_v<Lane, Stored>) {
+    divide_plain<Lane>(data, count * Format::kElementLanes, ranks);
+  } else {
+    const auto divisor = static_cast<float>(ranks);
+    const std::size_t at = divide_lanes<Format, Format::kVectorLanes>(data, 0, count * sizeof(Stored), divisor);
+    divide_lanes<Format, 1>(data, at, count * sizeof(Stored), divisor);
+  }
+}
+
+template <typename Format>
+constexpr Divide divider() {
+  if constexpr (takes<Format>(ReduceKind::avg)) return &divide<Format>;
+  return nullptr;
+}
+
 /// The loop for elements of a format; equal loops are shared.
 template <typename Format, ReduceKind kind>
 constexpr Fold kernel() {
@@ -360,9 +408,10 @@ using Formats = std::tuple<Byte, Plain<std::int8_t>, Plain<std::int16_t>, Plain<
                            Brain, Plain<float>, Plain<double>, Complex<float>, Complex<double>, Truth>;
 static_assert(std::tuple_size_v<Formats> == kElementTypes);
 
-template <std::size_t... cell>
-consteval Kernels every_kernel(std::index_sequence<cell...>) {
+template <std::size_t... type, std::size_t... cell>
+consteval Kernels every_kernel(std::index_sequence<type...>, std::index_sequence<cell...>) {
   Kernels kernels{};
+  ((kernels.divide[type] = divider<std::tuple_element_t<type, Formats>>()), ...);
   ((kernels.fold[cell / kReduceKinds][cell % kReduceKinds] =
         kernel<std::tuple_element_t<cell / kReduceKinds, Formats>, static_cast<ReduceKind>(cell % kReduceKinds)>()),
    ...);
@@ -371,6 +420,7 @@ consteval Kernels every_kernel(std::index_sequence<cell...>) {
 
 }  // namespace
 
-constinit const Kernels RONDO_KERNELS = every_kernel(std::make_index_sequence<kElementTypes * kReduceKinds>());
+constinit const Kernels RONDO_KERNELS =
+    every_kernel(std::make_index_sequence<kElementTypes>(), std::make_index_sequence<kElementTypes * kReduceKinds>());
 
 }  // namespace rondo::detail

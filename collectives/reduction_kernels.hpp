@@ -13,12 +13,16 @@ namespace rondo::detail {
 using Fold = void (*)(void* state, const std::byte* const* inputs, std::size_t input_count, std::byte* into,
                       std::size_t count);
 
+/// The last pass of `avg`: `data[i] /= ranks`, integers truncated towards zero. No alignment is asked for.
+using Divide = void (*)(std::byte* data, std::size_t count, int ranks);
+
 inline constexpr std::size_t kElementTypes = static_cast<std::size_t>(ElementType::custom);
 inline constexpr std::size_t kReduceKinds = static_cast<std::size_t>(ReduceKind::custom);
 
 /// The loops of the predefined operators by ElementType and ReduceKind; null where an operator does not take a type.
 struct Kernels {
   Fold fold[kElementTypes][kReduceKinds];
+  Divide divide[kElementTypes];
 };
 
 /// reduction_kernels.cpp, compiled for the instructions that the name says. All give the same bits, except which NaN it

@@ -176,6 +176,42 @@ struct Operators {
 };
 using EveryOperator = Operators<Sum, Prod, Min, Max, Avg, Band, Bor, Bxor, Land, Lor>;
 
+/// avg's division, of random elements at odd addresses.
+template <typename T>
+void check_division() {
+  constexpr std::size_t kCount = 1003;
+  std::minstd_rand random(2);
+  std::vector<std::byte> memory(kCount * sizeof(T) + 1);
+  std::vector<T> dividends;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    dividends.push_back(random_element<T>(random));
+    std::memcpy(memory.data() + 1 + i * sizeof(T), &dividends[i], sizeof(T));
+  }
+  for (const auto& variant : detail::kernel_variants()) {
+    for (const int ranks : {1, 2, 3, 7, 10, 127, 256, 65537, 1 << 30}) {
+      auto divided = memory;
+      variant.kernels->divide[static_cast<int>(element_type_of<T>)](divided.data() + 1, kCount, ranks);
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < kCount; ++i) {
+        T expected;
+        if constexpr (std::is_integral_v<T>) {
+          using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+          expected = static_cast<T>(static_cast<Wide>(dividends[i]) / static_cast<Wide>(ranks));
+        } else if constexpr (SmallFloat<T>) {
+          expected = T(static_cast<float>(dividends[i]) / static_cast<float>(ranks));
+        } else {
+          expected = dividends[i] / static_cast<decltype(std::abs(dividends[i]))>(ranks);
+        }
+        T element;
+        std::memcpy(static_cast<void*>(&element), divided.data() + 1 + i * sizeof(T), sizeof(T));
+        wrong += !same(element, expected);
+      }
+      INFO(variant.instructions << ": " << to_string(element_type_of<T>) << " / " << ranks);
+      CHECK(wrong == 0);
+    }
+  }
+}
+
 template <typename T>
 std::byte* bytes(std::vector<T>& elements) {
   return reinterpret_cast<std::byte*>(elements.data());
@@ -211,6 +247,12 @@ TEST_CASE("folding integers is the left fold on every instruction set", "[collec
 
 TEST_CASE("folding floating-point numbers is the left fold on every instruction set", "[collectives][reduction]") {
   EveryOperator::check<float, double, float16, bfloat16, std::complex<float>, std::complex<double>>();
+}
+
+TEST_CASE("avg divides alike on every instruction set", "[collectives][reduction]") {
+  const auto check = [](auto... types) { (check_division<decltype(types)>(), ...); };
+  check(std::int8_t{}, std::int16_t{}, std::int32_t{}, std::int64_t{}, std::uint8_t{}, std::uint16_t{}, std::uint32_t{},
+        std::uint64_t{}, float{}, double{}, float16{}, bfloat16{}, std::complex<float>{}, std::complex<double>{});
 }
 
 TEST_CASE("16-bit floats are folded in float and rounded once", "[collectives][reduction]") {

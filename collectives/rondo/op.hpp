@@ -69,8 +69,8 @@ constexpr T multiply(T a, T b) {
 /// The predefined operators. Each is a function object of two elements, so it may be called as well as
 /// passed.
 ///
-/// - `sum`, `prod`: integers wrap around; float16 and bfloat16 are computed in float and rounded at each
-/// combination.
+/// - `sum`, `prod`: integers wrap around; float16 and bfloat16 are computed in float and rounded once for all operands
+///   that are combined in one pass.
 /// - `min`, `max`: a NaN anywhere gives NaN.
 /// - `avg`: `sum`, then one division by the number of ranks; integers truncate towards zero. The sum may
 /// overflow

@@ -15,8 +15,22 @@
 
 namespace rondo::detail {
 
+namespace {
+
+template <typename Number>
+Number number_of(const std::string& text, Number least, std::string_view what) {
+  Number number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed == std::errc{} && end == text.data() + text.size() && number >= least) return number;
+  throw Error(Errc::protocol,
+              fmt::format("the address of a rank says '{}' {}, wanted a number from {}", printable(text), what, least));
+}
+
+}  // namespace
+
 std::string Address::pack() const {
-  return fmt::format("3\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, shares ? "shares" : "");
+  return fmt::format("4\n{}\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, shares ? "shares" : "",
+                     unexpected_bytes);
 }
 
 Address Address::unpack(std::string_view text) {
@@ -29,21 +43,28 @@ Address Address::unpack(std::string_view text) {
     rest.remove_prefix(end + 1);
     return std::string(taken);
   };
-  if (const std::string version = next(); version != "3") {
-    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '3'", printable(version)));
+  if (const std::string version = next(); version != "4") {
+    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '4'", printable(version)));
   }
   Address address;
   address.host_id = next();
   address.unix_name = next();
   address.tcp = next();
-  const std::string cores = next();
-  const auto [end, failed] = std::from_chars(cores.data(), cores.data() + cores.size(), address.cores);
-  if (failed != std::errc{} || end != cores.data() + cores.size() || address.cores < 1) {
-    throw Error(Errc::protocol,
-                fmt::format("the address of a rank says '{}' cores, wanted a number from 1", printable(cores)));
-  }
+  address.cores = number_of(next(), 1, "cores");
   address.shares = next() == "shares";
+  address.unexpected_bytes = number_of(next(), std::size_t{0}, "bytes for unexpected messages");
   return address;
+}
+
+void check_same_promise(std::span<const Address> addresses) {
+  const auto other = std::find_if(addresses.begin(), addresses.end(), [&](const Address& address) {
+    return address.unexpected_bytes != addresses[0].unexpected_bytes;
+  });
+  if (other == addresses.end()) return;
+  throw Error(
+      Errc::bad_configuration,
+      fmt::format("RONDO_UNEXPECTED_BYTES differs between ranks: rank 0 has {}, rank {} has {}, wanted one value",
+                  addresses[0].unexpected_bytes, other - addresses.begin(), other->unexpected_bytes));
 }
 
 std::vector<int> hosts(std::span<const Address> addresses) {

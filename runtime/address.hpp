@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@ struct Address {
   std::string tcp;        ///< "127.0.0.1:4711", "[::1]:4711"; empty: it does not listen there
   int cores = 1;          ///< of its host, or of the container that it runs in
   bool shares = false;    ///< it may share memory with others of its host
+  std::size_t unexpected_bytes = 0;  ///< its RONDO_UNEXPECTED_BYTES, which the others count on
 
   std::string pack() const;
   /// Throws Error{protocol} for what `pack` does not make.
@@ -24,6 +26,9 @@ struct Address {
 
 /// Whether ranks share cores: some host has more of them than cores. Every rank gets the same answer from one table.
 bool oversubscribed(std::span<const Address> addresses);
+
+/// Throws Error{bad_configuration}, the same on every rank, where they promise each other different memory.
+void check_same_promise(std::span<const Address> addresses);
 
 /// Of each rank: the lowest rank of the same host, if both may share memory; -1 for one that does not.
 std::vector<int> hosts(std::span<const Address> addresses);

@@ -211,15 +211,26 @@ Status Communicator::probe(int from, Tag tag) {
   Progress::Entry entry(engine_->progress());
   group.check();
   const detail::Unexpected* found = nullptr;
-  const auto look = [&] { return group.poisoned() || (found = group.find_unexpected(from, tag)) != nullptr; };
+  const detail::Peer* const peer = from == any_source ? nullptr : &engine_->peer(group.world_rank(from));
+  const auto look = [&] {
+    found = group.find_unexpected(from, tag);
+    return found || group.poisoned() || (peer && peer->gone() && !engine_->suspected(*peer));
+  };
   const auto& timeout = engine_->settings().timeout;
   const auto deadline = timeout ? std::optional(engine_->clock().now() + *timeout) : std::nullopt;
   engine_->expect_any(1);
   const bool in_time = engine_->progress().until(entry, look, deadline);
   engine_->expect_any(-1);
   group.check();
-  if (in_time) return status_of(*found);
-  throw Error(Errc::timed_out, "no message came to be probed within the deadline (RONDO_TIMEOUT)",
+  if (found) return status_of(*found);
+  const std::string wanted =
+      fmt::format("from {} with {}", from == any_source ? "any rank" : fmt::format("rank {}", from),
+                  tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
+  if (in_time) {
+    throw Error(Errc::peer_failed, fmt::format("no message {}: rank {} {}", wanted, from, peer->cause()),
+                {group.rank(), from, "probe", 0, 0, 0, {}});
+  }
+  throw Error(Errc::timed_out, fmt::format("no message {} came within the deadline (RONDO_TIMEOUT)", wanted),
               {group.rank(), from, "probe", 0, 0, 0, {}});
 }
 

@@ -77,6 +77,7 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
     : identity_(identity), config_(config), log_(log) {
   mine_.host_id = host_id();
   mine_.cores = cores_of_host();
+  mine_.unexpected_bytes = config.unexpected_bytes;
   mine_.shares = config.transport == Transport::automatic || config.transport == Transport::shm;
   if (config.transport != Transport::tcp) {
     mine_.unix_name = random_name();
@@ -105,6 +106,7 @@ void Mesh::open(const Control& control, Engine& engine) {
   key_ = control.key();
   engine.peer(identity_.rank).attach(LoopbackLink::make_self());
   for (const std::string& packed : control.addresses()) addresses_.push_back(Address::unpack(packed));
+  check_same_promise(addresses_);
   engine.agree(oversubscribed(addresses_), hosts(addresses_));
 }
 

@@ -47,7 +47,8 @@ std::exception_ptr timed_out(const Message& message) {
   const Group& group = message.group();
   const auto timeout = group.engine().settings().timeout.value_or(Duration::zero());
   return std::make_exception_ptr(
-      Error(Errc::timed_out, message.describe() + ": " + message.missing() + " within the deadline (RONDO_TIMEOUT)",
+      Error(Errc::timed_out,
+            message.describe() + ": " + message.missing() + " within the deadline (RONDO_TIMEOUT)" + message.advice(),
             {group.rank(), message.peer_rank(), "", 0, 0, 0, timeout}));
 }
 
@@ -109,7 +110,11 @@ std::string SendMessage::describe() const {
 
 std::string SendMessage::missing() const {
   if (!peer_->connected()) return "no connection was made";
-  return "it was not received; two ranks that both send first wait for each other: use sendrecv or isend,";
+  return "it was not received";
+}
+
+std::string SendMessage::advice() const {
+  return peer_->connected() ? "; two ranks that both send first wait for each other: use sendrecv or isend" : "";
 }
 
 // Receives.
@@ -254,13 +259,19 @@ void ReceiveMessage::withdraw() noexcept {
   }
 }
 
+// Once matched, a receive from any source waits for one.
+bool ReceiveMessage::awaits(int member) const noexcept {
+  return (state_ == State::posted ? peer_rank_ : status_.source) == member;
+}
+
 std::string ReceiveMessage::describe() const {
   std::string text = peer_rank_ == any_source ? "recv from any rank" : fmt::format("recv from rank {}", peer_rank_);
   return key_mask_ == 0 ? text + " with any tag" : text + fmt::format(" with tag {}", static_cast<std::uint32_t>(key_));
 }
 
 std::string ReceiveMessage::missing() const {
-  return state_ == State::posted ? "no such message came" : "its payload did not come";
+  return state_ == State::posted ? "no such message came"
+                                 : fmt::format("rank {} announced it, its payload did not come", status_.source);
 }
 
 }  // namespace rondo::detail

@@ -54,6 +54,8 @@ class Message : public ListNode<Message, InGroup> {
   virtual std::string describe() const = 0;
   /// What it still waits for, in words.
   virtual std::string missing() const = 0;
+  /// What its caller may do about that; empty, or begins with "; ".
+  virtual std::string advice() const { return {}; }
 
  protected:
   Message(Group& group, Operation* operation, int peer_rank);
@@ -86,6 +88,7 @@ class SendMessage final : public Message, public Outgoing {
 
   std::string describe() const override;
   std::string missing() const override;
+  std::string advice() const override;
 
  private:
   friend class Peer;
@@ -117,6 +120,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   ~ReceiveMessage() override;
 
   const Status& status() const noexcept { return status_; }
+  bool awaits(int member) const noexcept override;
   std::string describe() const override;
   std::string missing() const override;
 

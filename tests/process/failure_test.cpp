@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -144,6 +146,27 @@ TEST_CASE("a rank that hangs ends the others at the deadline, which names it", "
     return heard.text.starts_with("timed_out") && heard.text.find("rank 1") != std::string::npos;
   });
   CHECK(named);
+}
+
+TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank that it waited for",
+          "[process][failure]") {
+  // What rank 1 does not take, does not send, and what in turn does not come from rank 2.
+  const std::map<int, std::string> wanted{
+      {0, "timed_out peer 1: rondo: rank 0: send of 200000 bytes to rank 1 with tag 0: it was not received within"},
+      {2, "timed_out peer 1: rondo: rank 2: recv from rank 1 with tag 0: no such message came within the deadline"},
+      {3, "timed_out peer 2: rondo: rank 3: recv from rank 2 with tag 0: no such message came within the deadline"}};
+  const std::string act = GENERATE("sendrecv", "send-recv");
+  INFO(act);
+  const Failure failure = run_failing(act, 1, "stop", "unix", {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
+  int named = 0;
+  for (const Heard& heard : failure.heard) {
+    // Who was not the first to give up may hear that another did, or be served by rank 1, woken to be ended.
+    if (heard.rank == 1 || !heard.text.starts_with("timed_out")) continue;
+    INFO("rank " << heard.rank << ": " << heard.text);
+    CHECK_THAT(heard.text, StartsWith(wanted.at(heard.rank)));
+    named += heard.rank != 3;
+  }
+  CHECK(named >= 1);
 }
 
 TEST_CASE("a child that a rank forks may not call rondo, and disturbs nobody", "[process][failure]") {

@@ -1,9 +1,11 @@
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -211,6 +213,183 @@ TEST_CASE("a message that its sender took back and left is not waited for", "[ru
   CHECK(outcomes[0].code == Errc::peer_failed);
   CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("rank 1 has left"));
   CHECK_FALSE(outcomes[1].failed());
+}
+
+TEST_CASE("a message that was matched by a receive from any rank is not waited for when its sender leaves",
+          "[runtime][p2p][errors]") {
+  Config config;
+  config.transport = Transport::tcp;
+  config.timeout = 20s;
+  std::atomic<bool> left = false;
+  const auto outcomes = try_ranks(
+      3,
+      [&](Communicator& world) {
+        std::vector<int> data(100'000);
+        int value = 0;
+        if (world.rank() == 1) {
+          world.recv(std::span(&value, 1), 0);
+          try {
+            const Work offered = world.isend(std::span(data), 0);
+            throw std::runtime_error("changed its mind");
+          } catch (const std::runtime_error&) {
+            world = Communicator();
+          }
+          left = true;
+          return;
+        }
+        if (world.rank() == 2) return world.recv(std::span(&value, 1), 0), void();
+        world.send(std::span(&value, 1), 1);
+        // The offer and the goodbye lie in the socket, one behind the other.
+        while (!left) std::this_thread::yield();
+        try {
+          world.recv(std::span(data), any_source);
+        } catch (const Error&) {
+          world.send(std::span(&value, 1), 2);
+          throw;
+        }
+      },
+      config);
+  CHECK(outcomes[0].code == Errc::peer_failed);
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("recv from any rank with tag 0: rank 1 has left"));
+  CHECK_FALSE(outcomes[1].failed());
+  CHECK_FALSE(outcomes[2].failed());
+}
+
+TEST_CASE("a probe says what it looked for, and does not wait for a rank that has left", "[runtime][p2p][errors]") {
+  std::vector<Config> configs(3);
+  configs[0].timeout = 200ms;
+  const auto outcomes = try_ranks(configs, [](Communicator& world) {
+    int value = 0;
+    if (world.rank() == 1) return;
+    if (world.rank() == 2) {
+      world.recv(std::span(&value, 1), 0);
+      return;
+    }
+    const auto error_of = [&](int source, Tag tag) -> std::string {
+      try {
+        (void)world.probe(source, tag);
+        return "found one";
+      } catch (const Error& error) {
+        require(error.peer() == source, "names another peer");
+        return error.what();
+      }
+    };
+    const auto expect = [&](const std::string& text, const std::string& wanted) {
+      require(text.find(wanted) != std::string::npos, text);
+    };
+    expect(error_of(2, Tag{7}), "no message from rank 2 with tag 7 came within the deadline");
+    expect(error_of(any_source, any_tag), "no message from any rank with any tag came within the deadline");
+    expect(error_of(1, Tag{7}), "no message from rank 1 with tag 7: rank 1 has left");
+    world.send(std::span(&value, 1), 2);
+  });
+  for (const Outcome& outcome : outcomes) CHECK(outcome.error == "");
+}
+
+TEST_CASE("wait_all ends all, and throws the first failure", "[runtime][p2p][errors]") {
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        std::vector<int> data = numbers(1000, 5), small(10), second(1000), third(1000);
+        if (world.rank() == 0) {
+          for (const std::uint32_t tag : {1U, 2U, 3U, 4U}) world.send(std::span(data), 1, Tag{tag});
+          return;
+        }
+        std::array<Work, 4> works{world.irecv(std::span(second), 0, Tag{2}), world.irecv(std::span(small), 0, Tag{1}),
+                                  world.irecv(std::span(small), 0, Tag{4}), world.irecv(std::span(third), 0, Tag{3})};
+        try {
+          wait_all(works);
+          require(false, "wait_all threw nothing");
+        } catch (const Error& error) {
+          require(error.code() == Errc::truncated, error.what());
+          require(std::string_view(error.what()).find("with tag 1") != std::string_view::npos, error.what());
+        }
+        for (const Work& work : works) require(!work.valid(), "a work was not waited for");
+        require(second == data && third == data, "a message did not arrive");
+        wait_all(works);  // nothing is left to wait for
+      },
+      tight());
+}
+
+TEST_CASE("wait_any throws each failure once, and goes on with the others", "[runtime][p2p][errors]") {
+  Config config = tight();
+  config.timeout = 300ms;
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        std::vector<int> data = numbers(1000, 5), small(10), whole(1000), never(1);
+        if (world.rank() == 0) {
+          world.send(std::span(data), 1, Tag{1});
+          world.send(std::span(data), 1, Tag{2});
+          int value = 0;
+          world.recv(std::span(&value, 1), 1, Tag{9});
+          return;
+        }
+        std::array<Work, 3> works{world.irecv(std::span(never), 0, Tag{3}), world.irecv(std::span(small), 0, Tag{1}),
+                                  world.irecv(std::span(whole), 0, Tag{2})};
+        std::vector<std::size_t> complete;
+        std::vector<Errc> failures;
+        for (std::size_t i = 0; i < works.size(); ++i) {
+          try {
+            complete.push_back(wait_any(works));
+          } catch (const Error& error) {
+            failures.push_back(error.code());
+          }
+        }
+        require(complete == std::vector<std::size_t>{2}, "not the one that can complete");
+        require(failures == std::vector{Errc::truncated, Errc::timed_out}, "not the two failures, in their order");
+        require(whole == data, "a message did not arrive");
+        require(wait_any(works) == works.size(), "something is left");
+        int value = 0;
+        world.send(std::span(&value, 1), 0, Tag{9});
+      },
+      config);
+}
+
+TEST_CASE("a collective that failed fails every Work that waits for it", "[runtime][errors]") {
+  Config config;
+  config.timeout = 300ms;
+  const auto outcomes = try_ranks(
+      2,
+      [](Communicator& world) {
+        std::vector<int> data(100), more(100);
+        std::vector<Work> works;
+        works.push_back(iall_reduce(world, std::span(data), sum));
+        if (world.rank() == 1) return works[0].wait();
+        works.push_back(iall_reduce(world, std::span(more), sum));  // rank 1 leaves it out
+        require(wait_any(works) == 0, "not the first");
+        wait_any(works);
+      },
+      config);
+  CHECK((outcomes[0].code == Errc::peer_failed || outcomes[0].code == Errc::timed_out));
+  CHECK_FALSE(outcomes[1].failed());
+}
+
+TEST_CASE("ranks need not have one RONDO_EAGER_LIMIT", "[runtime][p2p]") {
+  std::vector<Config> configs(3);
+  configs[0].eager_limit = 0;
+  configs[1].eager_limit = std::size_t{1} << 30;
+  const auto outcomes = try_ranks(configs, [](Communicator& world) {
+    const int next = (world.rank() + 1) % 3, prev = (world.rank() + 2) % 3;
+    for (const std::size_t count : {std::size_t{1}, std::size_t{20'000}, std::size_t{3'000'000}}) {
+      const auto sent = numbers(count, world.rank());
+      std::vector<int> got(count), total(count, 1);
+      world.sendrecv(std::span(sent), next, std::span(got), prev);
+      require(got == numbers(count, prev), "not what was sent");
+      all_reduce(world, std::span(total), sum);
+      require(total == std::vector<int>(count, 3), "not the sum");
+    }
+  });
+  for (const Outcome& outcome : outcomes) CHECK(outcome.error == "");
+}
+
+TEST_CASE("ranks that promise each other different memory all hear of both", "[runtime][errors]") {
+  std::vector<Config> configs(3);
+  configs[2].unexpected_bytes = 4096;
+  for (const Outcome& outcome : try_ranks(configs, [](Communicator& world) { barrier(world); })) {
+    CHECK(outcome.code == Errc::bad_configuration);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("RONDO_UNEXPECTED_BYTES differs between ranks: rank 0 "
+                                                                 "has 67108864, rank 2 has 4096"));
+  }
 }
 
 TEST_CASE("a rank that leaves by an exception ends the others at once", "[runtime][p2p][errors]") {

@@ -46,13 +46,19 @@ Outcome run_one(const detail::Identity& identity, const Config& config,
 }  // namespace
 
 std::vector<Outcome> try_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config) {
+  return try_ranks(std::vector<Config>(static_cast<std::size_t>(size), config), body);
+}
+
+std::vector<Outcome> try_ranks(const std::vector<Config>& configs, const std::function<void(Communicator&)>& body) {
+  const auto size = static_cast<int>(configs.size());
   static std::atomic<int> jobs{0};
   const std::string job = "rondo-test-" + std::to_string(::getpid()) + "-" + std::to_string(++jobs);
   std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back(
-        [&, rank] { outcomes[static_cast<std::size_t>(rank)] = run_one(identity_of(rank, size, job), config, body); });
+    threads.emplace_back([&, rank, index = static_cast<std::size_t>(rank)] {
+      outcomes[index] = run_one(identity_of(rank, size, job), configs[index], body);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   return outcomes;

@@ -21,6 +21,9 @@ struct Outcome {
 /// thread safe: bodies throw (see `require`) or return, and the test thread asserts.
 std::vector<Outcome> try_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config = {});
 
+/// The same with a configuration for each rank.
+std::vector<Outcome> try_ranks(const std::vector<Config>& configs, const std::function<void(Communicator&)>& body);
+
 /// The same, and throws what the first rank to fail threw, with its rank.
 void run_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config = {});
 

@@ -66,6 +66,11 @@ class Peer final : public Sink {
   void passed(Descriptor descriptor, std::uint64_t number) override;
   void closed(const std::string& cause) override;
 
+  /// Bytes that the other side promised memory for, and what of that is free; what of ours is free and not yet told.
+  std::uint64_t window() const noexcept { return window_; }
+  std::uint64_t credit() const noexcept { return credit_; }
+  std::uint64_t untold() const noexcept { return consumed_; }
+
   /// What an eager message takes of the window, whatever its length.
   static constexpr std::uint64_t kFrameCost = sizeof(FrameHeader);
 

@@ -4,6 +4,7 @@
 // A failure names its seed; RONDO_TEST_SEED=N runs that one alone.
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
@@ -87,8 +88,10 @@ struct Round {
   bool in_place = false;
   bool ordered = false;
   bool by_counts = false;
+  bool averaged = false;            // numbers instead of origins: what comes after combining is seen, too
   std::vector<std::size_t> counts;  // per rank; all the same without by_counts
   std::vector<std::vector<Origin>> in, out;
+  std::vector<std::vector<double>> numbers, means;
   std::vector<Work> works;
 
   std::size_t total() const { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); }
@@ -107,6 +110,7 @@ Round make_round(Scenario& scenario, int size) {
   round.in_place = scenario.random() % 2 == 0;
   round.ordered = scenario.random() % 3 == 0;
   round.by_counts = scenario.random() % 3 == 0;
+  round.averaged = !round.ordered && scenario.random() % 4 == 0;
   const std::size_t each = scenario.pick({0, 1, 2, static_cast<std::size_t>(size) - 1, 17, 100});
   round.counts.assign(static_cast<std::size_t>(size), each);
   if (round.by_counts) {
@@ -118,6 +122,8 @@ Round make_round(Scenario& scenario, int size) {
   if (is_valid(round.collective, asked, !round.ordered)) round.options.algorithm = asked;
   round.in.resize(static_cast<std::size_t>(size));
   round.out.resize(static_cast<std::size_t>(size));
+  round.numbers.resize(static_cast<std::size_t>(size));
+  round.means.resize(static_cast<std::size_t>(size));
   round.works.resize(static_cast<std::size_t>(size));
   return round;
 }
@@ -128,10 +134,15 @@ std::vector<Origin> vector_of(int rank, std::size_t count, std::size_t begin = 0
   return elements;
 }
 
-template <typename Op>
-Work start_reducing(Round& round, Communicator& comm, std::vector<Origin>& in, std::vector<Origin>& out, Op op) {
+std::vector<double> numbers_of(int rank, std::size_t count) {
+  std::vector<double> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), rank + 1);
+  return numbers;
+}
+
+template <typename T, typename Op>
+Work start_reducing(Round& round, Communicator& comm, std::vector<T>& in, std::vector<T>& out, Op op) {
   const int rank = comm.rank();
-  in = vector_of(rank, round.total());
   if (round.collective == Collective::all_reduce) {
     if (round.in_place) return iall_reduce(comm, std::span(out = in), op, round.options);
     out.resize(in.size());
@@ -188,6 +199,11 @@ Work start(Round& round, Communicator& comm) {
     }
     case Collective::barrier: return ibarrier(comm, round.options);
     default:
+      if (round.averaged) {
+        auto& numbers = round.numbers[static_cast<std::size_t>(rank)] = numbers_of(rank, round.total());
+        return start_reducing(round, comm, numbers, round.means[static_cast<std::size_t>(rank)], avg);
+      }
+      in = vector_of(rank, round.total());
       return round.ordered ? start_reducing(round, comm, in, out, RankOrder{})
                            : start_reducing(round, comm, in, out, AnyOrder{});
   }
@@ -207,8 +223,19 @@ void check_reduced(const Origin& got, int size, std::size_t index, bool ordered)
   require(!ordered || (got.in_order && got.first == 0 && got.last == size - 1), "combined out of rank order");
 }
 
+void check_means(const std::vector<double>& means, std::size_t begin, int size) {
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const double wanted = static_cast<double>(begin + i) + (size + 1) / 2.0;
+    require(std::abs(means[i] - wanted) < 1e-9 * wanted, "mean " + std::to_string(i) + " is wrong");
+  }
+}
+
 void check(const Round& round, int rank, int size) {
   const auto& out = round.out[static_cast<std::size_t>(rank)];
+  if (const auto& means = round.means[static_cast<std::size_t>(rank)]; !means.empty()) {
+    if (round.collective == Collective::reduce && rank != round.root) return;
+    return check_means(means, round.collective == Collective::reduce_scatter ? round.offset(rank) : 0, size);
+  }
   switch (round.collective) {
     case Collective::reduce:
       if (rank != round.root) return;
@@ -285,6 +312,10 @@ Trace run_seed(std::uint64_t seed) {
       check(round, rank, scenario.size);
     }
     require(world.quiet(rank, detail::kWorldId), "rank " + std::to_string(rank) + " has something pending");
+    for (int to = 0; to < scenario.size; ++to) {
+      require(world.credit_complete(rank, to),
+              "rank " + std::to_string(rank) + " has lost credit for rank " + std::to_string(to));
+    }
   }
   for (std::size_t member = 0; member < evens.size(); ++member) {
     require(other.works[member].test(), "a member of the smaller communicator is not done");

@@ -164,6 +164,12 @@ bool SimulatedWorld::quiet(int rank, std::uint64_t id) {
   return group && group->idle() && !group->has_unexpected();
 }
 
+bool SimulatedWorld::credit_complete(int from, int to) {
+  const detail::Peer& sender = engines_[static_cast<std::size_t>(from)]->peer(to);
+  const detail::Peer& receiver = engines_[static_cast<std::size_t>(to)]->peer(from);
+  return sender.credit() + receiver.untold() == sender.window();
+}
+
 bool SimulatedWorld::advance() {
   if (agenda_.empty()) return false;
   const auto [when, rank] = *agenda_.begin();

@@ -38,6 +38,8 @@ class SimulatedWorld {
   void run();
   /// Nothing that a rank has started is unfinished, and nothing came that nobody wanted.
   bool quiet(int rank, std::uint64_t id);
+  /// All memory that `to` promised `from` is free again, as far as it has said so.
+  bool credit_complete(int from, int to);
 
   std::uint64_t events() const { return events_; }
   detail::Duration elapsed() const { return clock_.now() - detail::Time{}; }

@@ -73,6 +73,8 @@ class Hub {
   /// Ends the job for all ranks with this cause (the launcher was told to stop, say).
   void abort(const std::string& cause);
 
+  /// This rank has called `init`, at the least.
+  bool joined(int rank) const { return members_[static_cast<std::size_t>(rank)].joined; }
   /// True when every rank has joined and later said goodbye.
   bool finished() const;
 

@@ -168,7 +168,7 @@ void Attempt::on_end(const Report& report) {
 void Attempt::on_failure(int rank, const std::optional<Notice>& said) {
   if (decided_) return;
   if (first_failed_ < 0) first_failed_ = rank;
-  if (said) outcome_.reason = said->text;
+  if (said && hub_->joined(rank)) outcome_.reason = said->text;
   const int author = said && said->kind == Notice::Kind::abort ? said->rank : -1;
   if (author == rank) first_failed_ = rank;
   if (author >= 0 && author != rank && record(author).end == RankRecord::End::none) {

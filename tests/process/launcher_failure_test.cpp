@@ -31,6 +31,19 @@ TEST_CASE("a crash is 128 + signal, by its name", "[process][launcher]") {
   CHECK_THAT(ended.err, ContainsSubstring("it printed nothing on standard error"));
 }
 
+TEST_CASE("a rank that never called rondo did not fail for a reason that rondo knows", "[process][launcher]") {
+  const TemporaryDirectory directory;
+  const std::string fifo = directory.path() + "/fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  // Rank 0 is gone when rank 1 reads the end of what it wrote.
+  const auto ended =
+      launch({"-n", "2", "sh", "-c",
+              "if [ $RONDO_RANK = 0 ]; then exec true > " + fifo + "; else cat " + fifo + "; exit 7; fi"});
+  CHECK(ended.status == 7);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: exited with status 7\n"));
+  CHECK(ended.err.find("its reason") == std::string::npos);
+}
+
 TEST_CASE("only the last lines of the failed rank are repeated", "[process][launcher]") {
   const auto ended = launch({"sh", "-c", "seq -f line%g 100 >&2; exit 1"});
   CHECK(ended.status == 1);

@@ -3,6 +3,7 @@
 //
 // A failure names its seed; RONDO_TEST_SEED=N runs that one alone.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -275,53 +276,79 @@ struct Trace {
   friend bool operator==(const Trace&, const Trace&) = default;
 };
 
-// Runs what the seed says and checks it. Some ranks start late, some rounds are in flight together, and a second
-// communicator with fewer members runs at the same time.
+// A communicator, with what its members do on it.
+struct Group {
+  std::uint64_t id = detail::kWorldId;
+  std::vector<int> members;  // ranks of the world
+  std::vector<Communicator> handles;
+  std::vector<Round> rounds;
+};
+
+// The world, and up to three more that overlap with it and each other, their members in any order.
+std::vector<Group> make_groups(Scenario& scenario, SimulatedWorld& world) {
+  std::vector<int> everybody(static_cast<std::size_t>(scenario.size));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  std::vector<Group> groups(1);
+  groups[0].members = everybody;
+  for (std::size_t i = scenario.pick({1, 1, 2, 3}); i > 0; --i) {
+    groups[0].rounds.push_back(make_round(scenario, scenario.size));
+  }
+  for (std::size_t more = scenario.random() % 4; more > 0; --more) {
+    Group& group = groups.emplace_back();
+    group.id = 70 + more;
+    group.members = everybody;
+    std::shuffle(group.members.begin(), group.members.end(), scenario.random);
+    group.members.resize(1 + scenario.random() % group.members.size());
+    for (const int rank : group.members) group.handles.push_back(world.make(rank, group.id, group.members));
+    group.rounds.push_back(make_round(scenario, static_cast<int>(group.members.size())));
+  }
+  return groups;
+}
+
+void start_all(Group& group, int rank, SimulatedWorld& world) {
+  const auto place = std::find(group.members.begin(), group.members.end(), rank);
+  if (place == group.members.end()) return;
+  const auto member = static_cast<std::size_t>(place - group.members.begin());
+  Communicator& comm = group.handles.empty() ? world.rank(rank) : group.handles[member];
+  for (Round& round : group.rounds) round.works[member] = start(round, comm);
+}
+
+void finish_all(Group& group, SimulatedWorld& world) {
+  for (std::size_t member = 0; member < group.members.size(); ++member) {
+    const std::string who = "rank " + std::to_string(member) + " of communicator " + std::to_string(group.id);
+    for (Round& round : group.rounds) {
+      require(round.works[member].test(), who + " is not done with " + std::string(to_string(round.collective)));
+      round.works[member].wait();
+      check(round, static_cast<int>(member), static_cast<int>(group.members.size()));
+    }
+    require(world.quiet(group.members[member], group.id), who + " has something pending");
+  }
+}
+
+// Runs what the seed says and checks it. Some ranks start late, and what is in flight together starts in another order
+// on each.
 Trace run_seed(std::uint64_t seed) {
   Scenario scenario(seed);
   SimulatedWorld world(scenario.size, seed, scenario.limits);
-  std::vector<int> evens;
-  for (int rank = 0; rank < scenario.size; rank += 2) evens.push_back(rank);
-  constexpr std::uint64_t kEvensId = 77;
-  std::vector<Communicator> even_comms;
-  for (const int rank : evens) even_comms.push_back(world.make(rank, kEvensId, evens));
+  std::vector<Group> groups = make_groups(scenario, world);
+  std::vector<std::size_t> by_group(groups.size());
+  std::iota(by_group.begin(), by_group.end(), std::size_t{0});
 
-  std::vector<Round> rounds;
-  for (std::size_t i = scenario.pick({1, 1, 2, 3}); i > 0; --i) rounds.push_back(make_round(scenario, scenario.size));
-  Round other = make_round(scenario, static_cast<int>(evens.size()));
-
-  std::vector<int> order(static_cast<std::size_t>(scenario.size));
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = groups[0].members;
   std::shuffle(order.begin(), order.end(), scenario.random);
   for (const int rank : order) {
     if (scenario.random() % 4 == 0) world.run();  // everybody before this one has done what it can
-    for (Round& round : rounds) round.works[static_cast<std::size_t>(rank)] = start(round, world.rank(rank));
-    if (rank % 2 == 0) {
-      const auto member = static_cast<std::size_t>(rank / 2);
-      other.works[member] = start(other, even_comms[member]);
-    }
+    std::shuffle(by_group.begin(), by_group.end(), scenario.random);
+    for (const std::size_t index : by_group) start_all(groups[index], rank, world);
   }
   world.run();
 
-  for (int rank = 0; rank < scenario.size; ++rank) {
-    for (Round& round : rounds) {
-      auto& work = round.works[static_cast<std::size_t>(rank)];
-      require(work.test(),
-              "rank " + std::to_string(rank) + " is not done with " + std::string(to_string(round.collective)));
-      work.wait();
-      check(round, rank, scenario.size);
-    }
-    require(world.quiet(rank, detail::kWorldId), "rank " + std::to_string(rank) + " has something pending");
+  for (Group& group : groups) finish_all(group, world);
+  for (int from = 0; from < scenario.size; ++from) {
     for (int to = 0; to < scenario.size; ++to) {
-      require(world.credit_complete(rank, to),
-              "rank " + std::to_string(rank) + " has lost credit for rank " + std::to_string(to));
+      require(world.credit_complete(from, to),
+              "rank " + std::to_string(from) + " has lost credit for rank " + std::to_string(to));
     }
-  }
-  for (std::size_t member = 0; member < evens.size(); ++member) {
-    require(other.works[member].test(), "a member of the smaller communicator is not done");
-    other.works[member].wait();
-    check(other, static_cast<int>(member), static_cast<int>(evens.size()));
-    require(world.quiet(evens[member], kEvensId), "the smaller communicator has something pending");
   }
   return {world.events(), world.elapsed().count()};
 }

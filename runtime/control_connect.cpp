@@ -277,7 +277,8 @@ bool Control::try_address(const sockaddr* address, socklen_t length, const std::
     return true;
   }
   if (cause.empty()) log_.debug("the hub is not there yet: {}: {}", name, call.cause);
-  cause = fmt::format("{}: {}", name, call.cause);
+  // A call that our deadline cut short tells less than the one before.
+  if (cause.empty() || now() < deadline_) cause = fmt::format("{}: {}", name, call.cause);
   bear_stranger(call, called, name);
   if (may_change(call.verdict, identity_.meeting.kind)) return false;
   throw Error(code_of(call.verdict),

@@ -48,7 +48,7 @@ expect_good "$work/by_pkg_config"
   fail 'pkg-config and rondo-run disagree on the version'
 
 echo '-- CMake'
-cmake -S "$consumer" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$moved" -DCMAKE_BUILD_TYPE=Debug >"$work/cmake.log" || cat "$work/cmake.log"
+cmake -G Ninja -S "$consumer" -B "$work/by_cmake" -DCMAKE_PREFIX_PATH="$moved" -DCMAKE_BUILD_TYPE=Debug >"$work/cmake.log" || cat "$work/cmake.log"
 cmake --build "$work/by_cmake" >"$work/cmake.log" || cat "$work/cmake.log"
 expect_good "$work/by_cmake/consumer_rondo"
 expect_good "$work/by_cmake/consumer_static"

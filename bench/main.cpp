@@ -15,6 +15,8 @@
 #include "bench/report.hpp"
 #include "bench/rondo_subject.hpp"
 #include "bench/session.hpp"
+#include "bench/tune/explain_command.hpp"
+#include "bench/tune/tune_command.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -69,6 +71,8 @@ int bench_command(const std::vector<std::string>& arguments) {
   if (first == "raw") return raw_command(rest);
   if (first == "loops") return loops_command(rest);
   if (first == "compare") return compare_command(rest);
+  if (first == "tune") return tune_command(rest);
+  if (first == "explain") return explain_command(rest);
 
   const Settings settings = parse_settings(arguments);
   if (settings.ranks && !settings.started) start_ranks(settings, arguments);

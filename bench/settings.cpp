@@ -124,6 +124,9 @@ void add_options(CLI::App& app, Typed& typed, Settings& settings) {
 constexpr std::string_view kFooter =
     "Other commands, each with its own --help:\n"
     "  rondo-bench tuning     prints which algorithm is chosen for which sizes and ranks\n"
+    "  rondo-bench explain    prints for one operation, size and number of ranks what is chosen, why and instead of "
+    "what\n"
+    "  rondo-bench tune       measures every algorithm and prints the table that follows\n"
     "  rondo-bench raw        the same measurements on two bare TCP sockets\n"
     "  rondo-bench compare    rondo, bare sockets and other libraries in turn, with ratios\n\n"
     "Without -n, rondo-bench takes its rank from the launcher: rondo-run -n 4 rondo-bench all_reduce\n"
@@ -169,10 +172,7 @@ void check_meaning(const Settings& settings) {
 }
 
 void interpret(const Typed& typed, Settings& settings) {
-  const auto operation = parse_operation(typed.operation);
-  if (!operation)
-    throw UsageError(fmt::format("unknown operation '{}'; known: {}", typed.operation, known_operations()));
-  settings.operation = *operation;
+  settings.operation = operation_named(typed.operation);
   const auto type = parse_element_type(typed.type);
   if (!type || !is_benchmarked(*type))
     throw UsageError(fmt::format("unknown type '{}'; known: {}", typed.type, benchmarked_types()));
@@ -193,6 +193,19 @@ void interpret(const Typed& typed, Settings& settings) {
 }
 
 }  // namespace
+
+Operation operation_named(const std::string& text) {
+  const auto operation = parse_operation(text);
+  if (!operation) throw UsageError(fmt::format("unknown operation '{}'; known: {}", text, known_operations()));
+  return *operation;
+}
+
+std::vector<std::size_t> sizes_named(const std::vector<std::string>& texts) {
+  std::vector<std::size_t> sizes;
+  for (const auto& text : texts) sizes.push_back(size_of(text, "--sizes"));
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
 
 std::vector<Algorithm> every_algorithm_of(Collective collective) {
   const auto by_messages = algorithms_of(collective);

@@ -63,6 +63,11 @@ Settings parse_settings(const std::vector<std::string>& arguments);
 /// What depends on the number of ranks, once that is known. Throws UsageError.
 void check_against(const Settings& settings, int ranks);
 
+// What commands have in common. All throw UsageError.
+Operation operation_named(const std::string& text);
+/// "8", "64K", ...: ascending.
+std::vector<std::size_t> sizes_named(const std::vector<std::string>& texts);
+
 /// By messages and, after these, through shared memory.
 std::vector<Algorithm> every_algorithm_of(Collective collective);
 

@@ -6,9 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <rondo/error.hpp>
-#include <rondo/size.hpp>
-
 #include "bench/compare/comparison_report.hpp"
 #include "bench/plot.hpp"
 #include "bench/report.hpp"
@@ -65,19 +62,8 @@ void add_options(CLI::App& app, Typed& typed, CompareSettings& settings) {
 }
 
 void interpret(const Typed& typed, ComparisonPlan& plan) {
-  for (const auto& text : typed.operations) {
-    const auto operation = parse_operation(text);
-    if (!operation) throw UsageError(fmt::format("unknown operation '{}'; known: {}", text, known_operations()));
-    plan.operations.push_back(*operation);
-  }
-  for (const auto& text : typed.sizes) {
-    try {
-      plan.sizes.push_back(parse_size(text));
-    } catch (const Error& error) {
-      throw UsageError(fmt::format("--sizes: {}", error.cause()));
-    }
-  }
-  std::sort(plan.sizes.begin(), plan.sizes.end());
+  for (const auto& text : typed.operations) plan.operations.push_back(operation_named(text));
+  plan.sizes = sizes_named(typed.sizes);
   for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text));
   for (const int ranks : plan.ranks) {
     if (ranks < 2) throw UsageError(fmt::format("--ranks: got {}, wanted at least 2", ranks));

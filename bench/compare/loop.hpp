@@ -29,7 +29,7 @@ struct Loop {
   Operation operation = Operation::all_reduce;
   std::size_t bytes = 0;  ///< as `shape_of` takes them
   Algorithm algorithm = Algorithm::automatic;
-  std::size_t chunk_bytes = 0;  ///< 0: the library's
+  std::size_t chunk_bytes = 0;  ///< 0: the table's
 
   friend auto operator<=>(const Loop&, const Loop&) = default;
 };

@@ -83,7 +83,8 @@ void run_series(const std::vector<Loop>& loops, const Limits& limits,
     if (trouble.empty()) return;
     const Loop culprit = pending.front();
     for (const Loop& loop : pending) {
-      const bool larger = loop.operation == culprit.operation && loop.bytes > culprit.bytes;
+      const bool larger =
+          loop.operation == culprit.operation && loop.algorithm == culprit.algorithm && loop.bytes > culprit.bytes;
       if (!run.ready() || loop == culprit || (larger && trouble == run.over_limit())) series.troubles[loop] = trouble;
     }
     std::erase_if(pending, in_trouble);

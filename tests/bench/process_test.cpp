@@ -69,10 +69,13 @@ TEST_CASE("rondo-bench starts its own ranks and reports", "[bench][process]") {
 
 TEST_CASE("a report names the algorithm and the transport that were chosen", "[bench][process]") {
   const std::string csv = temporary_file("chosen.csv");
-  const Outcome outcome = bench("barrier -n 2 -i 3 --csv " + csv);
+  const auto [transport, row] =
+      GENERATE(table<std::string, std::string>({{"auto", "\nbarrier,direct,shm,none,none,-1,0,0,3,"},
+                                                {"tcp", "\nbarrier,dissemination,tcp,none,none,-1,0,0,3,"}}));
+  const Outcome outcome = bench("barrier -n 2 -i 3 --transport " + transport + " --csv " + csv);
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
-  CHECK_THAT(text_of(csv), ContainsSubstring("\nbarrier,dissemination,unix,none,none,-1,0,0,3,"));
+  CHECK_THAT(text_of(csv), ContainsSubstring(row));
 }
 
 TEST_CASE("every operation gives right results on three ranks", "[bench][process]") {
@@ -113,7 +116,7 @@ TEST_CASE("bare sockets are measured without rondo", "[bench][process]") {
 TEST_CASE("bad usage ends with status 2 and one line", "[bench][process]") {
   for (const auto* arguments :
        {"allreduce", "latency --sizes 12Q", "latency -n 0", "latency -b 1M -e 8", "raw all_reduce", "tuning now",
-        "compare --peers mpi", "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
+        "compare --peers mpi", "explain latency", "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
     const Outcome outcome = bench(arguments);
     INFO(arguments << "\n" << outcome.output);
     CHECK(outcome.status == 2);
@@ -157,6 +160,30 @@ TEST_CASE("every operation's loop gives right results on every library that was 
   INFO(outcome.output);
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.output, !ContainsSubstring("failed") && !ContainsSubstring("wrong elements"));
+}
+
+TEST_CASE("what is measured becomes rules", "[bench][process]") {
+  const std::string json = temporary_file("tuning.json");
+  const Outcome outcome = bench(
+      "tune --operations barrier,scatter --ranks 2 --sizes 8 --paths tcp --rounds 1 --seconds 0.005 --json " + json);
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output,
+             ContainsSubstring("{C::barrier, kAnyBytes, 2, 2, Crowd::") && ContainsSubstring("{dissemination, 0}},"));
+  const auto report = nlohmann::json::parse(text_of(json));
+  CHECK(report["rules"].size() == 2);
+  REQUIRE(report["measured"].size() == 2);
+  CHECK(report["measured"][1]["candidates"].size() == 2);
+}
+
+TEST_CASE("a choice is explained, and its alternatives measured", "[bench][process]") {
+  const Outcome outcome = bench("explain scatter --size 4K --ranks 2 --path tcp --measure --rounds 1 --seconds 0.005");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, ContainsSubstring("scatter of 4K: 2 ranks") && ContainsSubstring("why: rule "));
+  for (const std::string& row : results_in(outcome.output)) {
+    if (row.substr(0, 5) == "tree " || row.substr(0, 7) == "linear ") CHECK(row.back() != '-');
+  }
 }
 
 TEST_CASE("a missing launcher is named", "[bench][process]") {

@@ -1,0 +1,110 @@
+#include "bench/tune/tune_command.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "bench/report.hpp"
+#include "bench/tune/rules.hpp"
+#include "runtime/cores.hpp"
+
+namespace rondo::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kDescription =
+    "Measures every algorithm of every collective, pipelined ones with several chunks, with loops like those of\n"
+    "rondo-bench compare, in turn, round after round; prints the rules that follow as lines of the table in\n"
+    "collectives/tuning.cpp. Rules of the shm path are for ranks of one host, those of tcp for any; those of more "
+    "ranks\n"
+    "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them.";
+
+struct Typed {
+  std::vector<std::string> operations{"all_reduce", "reduce",         "broadcast",  "scatter", "gather",
+                                      "all_gather", "reduce_scatter", "all_to_all", "barrier"};
+  std::vector<std::string> sizes{"8", "64", "512", "4K", "16K", "64K", "256K", "1M", "4M", "16M"};
+  std::vector<std::string> paths{"shm", "tcp"};
+};
+
+void add_options(CLI::App& app, Typed& typed, TuneSettings& settings) {
+  TuningPlan& plan = settings.plan;
+  const auto list = [&app](const char* name, auto& into, const char* text) {
+    app.add_option(name, into, text)->delimiter(',')->allow_extra_args(false)->type_name("LIST")->capture_default_str();
+  };
+  const auto positive = [&app](const char* name, auto& into, const char* text) {
+    app.add_option(name, into, text)->check(CLI::PositiveNumber)->capture_default_str();
+  };
+  list("--operations", typed.operations, "which collectives");
+  list("--sizes", typed.sizes, "bytes of the whole vector");
+  list("--ranks", plan.ranks, "numbers of ranks");
+  list("--paths", typed.paths, "shm, tcp");
+  positive("--rounds", plan.rounds, "how often every loop runs");
+  positive("--seconds", plan.seconds, "about, for each loop");
+  positive("--limit", plan.limits.seconds, "seconds after which a loop is cut");
+  app.add_option("--json", settings.json, "write rules and medians to this file")->type_name("FILE");
+}
+
+Json to_json(const Answered& answer) {
+  Json times = Json::array();
+  for (const auto& [choice, time] : answer.microseconds)
+    times.push_back({{"algorithm", to_string(choice.algorithm)}, {"chunk_bytes", choice.chunk_bytes}, {"us", time}});
+  const Question& question = answer.question;
+  return {{"collective", to_string(question.collective)},
+          {"bytes", question.bytes},
+          {"ranks", question.ranks},
+          {"oversubscribed", question.oversubscribed},
+          {"one_host", question.one_host},
+          {"candidates", std::move(times)}};
+}
+
+void write_tuning(std::ostream& to, const std::vector<TuningRule>& rules, const std::vector<Answered>& answers) {
+  Json report{{"version", RONDO_VERSION}, {"rules", Json::parse(rules_to_json(rules))}, {"measured", Json::array()}};
+  for (const Answered& answer : answers) report["measured"].push_back(to_json(answer));
+  to << report.dump(2) << '\n';
+}
+
+}  // namespace
+
+TuneSettings parse_tune_settings(const std::vector<std::string>& arguments) {
+  TuneSettings settings;
+  TuningPlan& plan = settings.plan;
+  plan.ranks = {2, 4, 8};
+  plan.cores = detail::usable_cores();
+  Typed typed;
+  CLI::App app(kDescription, "rondo-bench tune");
+  add_options(app, typed, settings);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    throw HelpAsked(app.help());
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
+  }
+  for (const auto& text : typed.operations) {
+    const Operation operation = operation_named(text);
+    if (facts(operation).point_to_point()) throw UsageError(fmt::format("{} has no algorithms", text));
+    plan.operations.push_back(operation);
+  }
+  plan.sizes = sizes_named(typed.sizes);
+  for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text));
+  std::sort(plan.ranks.begin(), plan.ranks.end());
+  if (!plan.ranks.empty() && plan.ranks.front() < 2)
+    throw UsageError(fmt::format("--ranks: got {}, wanted at least 2", plan.ranks.front()));
+  return settings;
+}
+
+int tune_command(const std::vector<std::string>& arguments) {
+  const TuneSettings settings = parse_tune_settings(arguments);
+  check_report_files(settings.json, "", "");
+  const std::vector<Answered> answers = measure_candidates(settings.plan);
+  const std::vector<TuningRule> rules = rules_for(answers);
+  write_file(settings.json, [&](std::ostream& to) { write_tuning(to, rules, answers); });
+  fmt::print("{}", rules_to_code(rules));
+  return kExitGood;
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/tune/tuner.hpp"
+
+namespace rondo::bench {
+
+/// `rondo-bench tune`: measures every algorithm of every collective and prints the rules that follow.
+int tune_command(const std::vector<std::string>& arguments);
+
+struct TuneSettings {
+  TuningPlan plan;
+  std::string json;
+};
+/// Throws UsageError or HelpAsked.
+TuneSettings parse_tune_settings(const std::vector<std::string>& arguments);
+
+}  // namespace rondo::bench

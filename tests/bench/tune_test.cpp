@@ -1,0 +1,199 @@
+#include <algorithm>
+
+#include "bench/tune/candidates.hpp"
+#include "bench/tune/explain_command.hpp"
+#include "bench/tune/rules.hpp"
+#include "bench/tune/tune_command.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rondo;
+using namespace rondo::bench;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr Choice kRing{Algorithm::ring, 64 << 10};
+constexpr Choice kTree{Algorithm::tree, 0};
+constexpr Choice kLinear{Algorithm::linear, 0};
+
+Question question_of(std::uint64_t bytes, int ranks, bool oversubscribed = false, bool one_host = false) {
+  Question question;
+  question.collective = Collective::all_reduce;
+  question.bytes = bytes;
+  question.ranks = ranks;
+  question.oversubscribed = oversubscribed;
+  question.one_host = one_host;
+  return question;
+}
+
+std::string code_of(const std::vector<Answered>& answers) { return rules_to_code(rules_for(answers)); }
+
+std::string error_of(const std::string& json) {
+  try {
+    rules_from_json(json);
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+/// The questions that a table has to answer differently somewhere.
+template <typename F>
+void for_each_question(F&& with) {
+  for (const int collective : {1, 2, 3, 4, 5, 6, 7, 8, 9}) {
+    for (const std::uint64_t bytes : {0, 8, 4096, 4097, 65536, 1 << 20, 16 << 20, 64 << 20}) {
+      for (const int ranks : {1, 2, 3, 4, 8, 9, 16, 17, 64, 65, 2000}) {
+        for (const int flags : {0, 1, 2, 3, 4, 5, 6, 7}) {
+          Question question = question_of(bytes, ranks, (flags & 1) != 0, (flags & 2) != 0);
+          question.collective = static_cast<Collective>(collective);
+          question.commutative = (flags & 4) == 0;
+          with(question);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the rule that explain names is the one that the library takes", "[bench][tune]") {
+  const auto table = tuning_table();
+  for_each_question([&](const Question& question) {
+    const auto rule = std::find_if(table.begin(), table.end(), [&](const auto& one) { return answers(one, question); });
+    REQUIRE(rule != table.end());
+    const Choice choice = choose(question);
+    CHECK(rule->choice.algorithm == choice.algorithm);
+    CHECK(rule->choice.chunk_bytes == choice.chunk_bytes);
+  });
+}
+
+TEST_CASE("every candidate can answer its question, and the table's choice is among the algorithms", "[bench][tune]") {
+  for_each_question([](const Question& question) {
+    const std::vector<Choice> candidates = candidates_for(question);
+    for (const Choice& choice : candidates) {
+      CHECK(is_valid(question, choice.algorithm));
+      CHECK((choice.chunk_bytes == 0 || is_pipelined(question.collective, choice.algorithm)));
+    }
+    const Algorithm chosen = choose(question).algorithm;
+    CHECK(std::any_of(candidates.begin(), candidates.end(), [&](const auto& one) { return one.algorithm == chosen; }));
+  });
+}
+
+TEST_CASE("a whole message is asked for as one chunk", "[bench][tune]") {
+  CHECK(loop_of(Operation::all_reduce, 1 << 20, {Algorithm::ring, 0}).chunk_bytes == 1 << 20);
+  CHECK(loop_of(Operation::all_reduce, 1 << 20, kRing).chunk_bytes == 64 << 10);
+  CHECK(loop_of(Operation::all_to_all, 1 << 20, {Algorithm::pairwise, 0}).chunk_bytes == 0);
+}
+
+TEST_CASE("neighbours in size that agree are one rule, whose bound lies between the others", "[bench][tune]") {
+  const std::vector<Answered> answers{
+      {question_of(8, 2), {{kTree, 2}, {kRing, 5}}},
+      {question_of(64, 2), {{kTree, 3}, {kRing, 5}}},
+      {question_of(1024, 2), {{kTree, 9}, {kRing, 5}}},
+      {question_of(4096, 2), {{kTree, 12}, {kRing, 7}}},
+  };
+  CHECK(code_of(answers) ==
+        "    {C::all_reduce, 256, 2, 2, Crowd::fits, {tree, 0}},\n"
+        "    {C::all_reduce, kAnyBytes, 2, 2, Crowd::fits, {ring, 64 * KiB}},\n");
+}
+
+TEST_CASE("a rule goes on as long as it is about as good as the best", "[bench][tune]") {
+  const std::vector<Answered> close{{question_of(8, 2), {{kTree, 2}, {kRing, 5}}},
+                                    {question_of(64, 2), {{kTree, 5.2}, {kRing, 5}}}};
+  CHECK(rules_for(close).size() == 1);
+  const std::vector<Answered> apart{{question_of(8, 2), {{kTree, 2}, {kRing, 5}}},
+                                    {question_of(64, 2), {{kTree, 5.3}, {kRing, 5}}}};
+  CHECK(rules_for(apart).size() == 2);
+}
+
+TEST_CASE("numbers of ranks that agree are one rule, up to the last that was measured", "[bench][tune]") {
+  const std::vector<Answered> answers{
+      {question_of(8, 2), {{kTree, 2}}},
+      {question_of(8, 4, true), {{kTree, 2}}},
+      {question_of(8, 8, true), {{kTree, 2}}},
+      {question_of(8, 16, true), {{kLinear, 2}}},
+  };
+  CHECK(code_of(answers) ==
+        "    {C::all_reduce, kAnyBytes, 2, 2, Crowd::fits, {tree, 0}},\n"
+        "    {C::all_reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 0}},\n"
+        "    {C::all_reduce, kAnyBytes, 9, 16, Crowd::oversubscribed, {linear, 0}},\n");
+}
+
+TEST_CASE("rules for ranks of one host come first", "[bench][tune]") {
+  const std::vector<Answered> answers{{question_of(8, 2), {{kTree, 2}}},
+                                      {question_of(8, 2, false, true), {{Choice{Algorithm::direct, 0}, 2}}}};
+  CHECK(code_of(answers) ==
+        "    {C::all_reduce, kAnyBytes, 2, 2, Crowd::fits, {direct, 0}, Reach::one_host},\n"
+        "    {C::all_reduce, kAnyBytes, 2, 2, Crowd::fits, {tree, 0}},\n");
+}
+
+TEST_CASE("sizes that round to the same bytes are one question", "[bench][tune]") {
+  TuningPlan plan;
+  plan.operations = {Operation::all_gather, Operation::barrier};
+  plan.sizes = {8, 16, 64};
+  plan.cores = 2;
+  const auto questions = questions_for(plan, Path::tcp, 8);
+  REQUIRE(questions.size() == 3);
+  CHECK(questions[0].bytes == 32);
+  CHECK(questions[1].bytes == 64);
+  CHECK(questions[0].oversubscribed);
+  CHECK(questions[2].collective == Collective::barrier);
+}
+
+TEST_CASE("the table survives the way through JSON", "[bench][tune]") {
+  const std::vector<TuningRule> table(tuning_table().begin(), tuning_table().end());
+  const auto read = rules_from_json(rules_to_json(table));
+  CHECK(rules_to_code(read) == rules_to_code(table));
+}
+
+TEST_CASE("a bad rule is named with what is wrong with it", "[bench][tune]") {
+  const std::string good =
+      R"("up_to_bytes": null, "ranks_from": 2, "ranks_to": null, "crowd": "any", "reach": "any", "chunk_bytes": 0)";
+  CHECK(error_of(R"([{"collective": "reduce", "algorithm": "tree", )" + good + "}]").empty());
+  CHECK_THAT(error_of(R"([{"collective": "reduse", "algorithm": "tree", )" + good + "}]"),
+             ContainsSubstring("tuning rule 1: unknown collective"));
+  CHECK_THAT(error_of(R"([{"collective": "reduce", "algorithm": "bruck", )" + good + "}]"),
+             ContainsSubstring("no algorithm of this collective"));
+  CHECK_THAT(error_of(R"([{"collective": "reduce"}])"), ContainsSubstring("algorithm"));
+  CHECK_THAT(error_of("{}"), ContainsSubstring("not an array"));
+}
+
+TEST_CASE("explain says what is chosen and by which rule", "[bench][tune]") {
+  const Question question = question_of(64 << 10, 4, true);
+  const std::string text = reason_text(question, Config{});
+  CHECK_THAT(text, ContainsSubstring("chosen: " + choice_to_words(choose(question))));
+  CHECK_THAT(text, ContainsSubstring("of the table, all_reduce up to 64K, 3 to 16 ranks that share cores: linear"));
+
+  Config config;
+  config.algorithm.fill(Algorithm::ring);
+  config.chunk_bytes = 4096;
+  CHECK_THAT(reason_text(question, config), ContainsSubstring("chosen: ring, chunks of 4K"));
+  CHECK_THAT(reason_text(question, config), ContainsSubstring("RONDO_ALGORITHM is ring; RONDO_CHUNK_BYTES is 4K"));
+}
+
+TEST_CASE("the model has a time for every algorithm by messages, and for no other", "[bench][tune]") {
+  const Question question = question_of(1 << 20, 4, true, true);
+  for (const Choice& choice : candidates_for(question)) {
+    const auto time = predicted_microseconds(question, choice, Path::tcp);
+    CHECK(time.has_value() == !shares_memory(choice.algorithm));
+    if (time) CHECK(*time > 100);
+  }
+}
+
+TEST_CASE("explain and tune refuse what cannot be", "[bench][tune]") {
+  const auto explained = parse_explain_settings({"broadcast", "--size", "1M", "--ranks", "8", "--path", "tcp"});
+  CHECK(explained.question.bytes == 1 << 20);
+  CHECK_FALSE(explained.question.one_host);
+  CHECK(parse_explain_settings({"barrier", "--share-cores"}).question.oversubscribed);
+  CHECK_FALSE(parse_explain_settings({"barrier", "-n", "100", "--own-cores"}).question.oversubscribed);
+  CHECK_THROWS_WITH(parse_explain_settings({"latency"}), ContainsSubstring("latency has no algorithms"));
+  CHECK_THROWS_AS(parse_explain_settings({"barrier", "--ranks", "1"}), UsageError);
+  CHECK_THROWS_AS(parse_explain_settings({}), UsageError);
+
+  const auto tuned = parse_tune_settings({"--ranks", "4,2", "--sizes", "64K,8"});
+  CHECK(tuned.plan.ranks == std::vector{2, 4});
+  CHECK(tuned.plan.sizes == std::vector<std::size_t>{8, 64 << 10});
+  CHECK(tuned.plan.operations.size() == 9);
+  CHECK_THROWS_WITH(parse_tune_settings({"--operations", "bandwidth"}), ContainsSubstring("has no algorithms"));
+  CHECK_THROWS_AS(parse_tune_settings({"--ranks", "1"}), UsageError);
+}

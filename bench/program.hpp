@@ -16,12 +16,4 @@ std::string own_path();
 /// of the folders given, relative to it. Then PATH.
 std::optional<std::string> find_companion(const std::string& name, const std::vector<std::string>& folders);
 
-struct Outcome {
-  int status = 0;      ///< exit status, or 128 + signal
-  std::string output;  ///< standard output
-};
-
-/// Runs a program to its end; its standard error is ours. Throws std::runtime_error if it cannot be started.
-Outcome run_program(const std::vector<std::string>& command);
-
 }  // namespace rondo::bench

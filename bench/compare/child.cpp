@@ -105,7 +105,8 @@ Child::Read Child::next_line(std::string& line, double seconds) {
     if (!readable_before(output_, deadline)) return Read::late;
     std::array<char, 4096> part{};
     const ssize_t got = read(output_, part.data(), part.size());
-    if (got == 0) return Read::end;
+    if (got == 0 && pending_.empty()) return Read::end;
+    if (got == 0) pending_ += '\n';
     if (got > 0) pending_.append(part.data(), static_cast<std::size_t>(got));
   }
 }
@@ -146,6 +147,15 @@ void Child::end_descendants() {
     for (pid_t child = 0; children >> child;) kill(child, SIGKILL);
     if (waitpid(-1, nullptr, 0) < 0 && errno != EINTR) return;
   }
+}
+
+Outcome run_program(const Command& command, double seconds) {
+  Child child(command);
+  Outcome outcome;
+  std::string line;
+  while (child.next_line(line, seconds) == Child::Read::line) outcome.output += line + "\n";
+  outcome.status = child.finish(seconds);
+  return outcome;
 }
 
 }  // namespace rondo::bench

@@ -48,4 +48,12 @@ class Child {
   std::string pending_;
 };
 
+struct Outcome {
+  int status = 0;      ///< exit status, or 128 + signal
+  std::string output;  ///< standard output and error
+};
+
+/// Runs a program to its end, or ends it when nothing came for `seconds`.
+Outcome run_program(const Command& command, double seconds);
+
 }  // namespace rondo::bench

@@ -60,7 +60,9 @@ std::string comparison_plot(const std::string& path, const Comparison& compariso
       "set multiplot layout {},{} title \"rondo's time over the best other library's (below 1: rondo is faster)\"\n",
       lines, columns);
   script += fmt::format("set xtics ({})\nset logscale y\nset yrange [*<0.5:2<*]\n", size_labels(comparison.plan.sizes));
-  script += "set ytics add ('0.5' 0.5, '2' 2)\nset lmargin 8\nset key outside right samplen 1\nset rmargin 20\n";
+  script +=
+      "set offsets graph 0.03, graph 0.03, 0, 0\nset ytics add ('0.5' 0.5, '2' 2)\nset lmargin 8\nset key outside "
+      "right samplen 1\nset rmargin 20\n";
   return script + panels + "unset multiplot\n";
 }
 

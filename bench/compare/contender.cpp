@@ -20,13 +20,11 @@ bool contains(const std::vector<Path>& paths, Path path) {
   return std::find(paths.begin(), paths.end(), path) != paths.end();
 }
 
-/// What a program prints, on both outputs; empty if it is not there or does not end well.
-std::string output_of(const Words& words, int wanted_status = 0) {
-  Child child({words, {}});
-  std::string text;
+/// What a program prints; empty if it is not there or does not end well.
+std::string output_of(const Words& words) {
   constexpr double kSeconds = 20;
-  for (std::string line; child.next_line(line, kSeconds) == Child::Read::line;) text += line + "\n";
-  return child.finish(kSeconds) == wanted_status ? text : "";
+  const Outcome outcome = run_program({words, {}}, kSeconds);
+  return outcome.status == 0 ? outcome.output : "";
 }
 
 /// A launcher by the name that Debian gives it where several MPIs are installed, or one that is called mpirun and says

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/compare/child.hpp"
 #include "bench/program.hpp"
 #include "tests/support/catch.hpp"
 
@@ -17,10 +18,12 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Standard output and error together.
-Outcome bench(const std::string& arguments) {
-  return run_program({"sh", "-c", std::string(RONDO_BENCH) + " " + arguments + " 2>&1"});
+Outcome run_shell(const std::string& command) {
+  constexpr double kLongEnough = 120;
+  return run_program({{"/bin/sh", "-c", command}, {}}, kLongEnough);
 }
+
+Outcome bench(const std::string& arguments) { return run_shell(std::string(RONDO_BENCH) + " " + arguments); }
 
 std::vector<std::string> results_in(const std::string& output) {
   std::vector<std::string> rows;
@@ -127,7 +130,7 @@ TEST_CASE("bad usage ends with status 2 and one line", "[bench][process]") {
 TEST_CASE("ranks of a job say together what they were asked wrongly", "[bench][process]") {
   const auto launcher = find_companion("rondo-run", {std::filesystem::path(RONDO_BENCH).parent_path() / "../tools"});
   REQUIRE(launcher);
-  const Outcome outcome = run_program({"sh", "-c", *launcher + " -n 2 " RONDO_BENCH " broadcast --root 2 2>&1"});
+  const Outcome outcome = run_shell(*launcher + " -n 2 " RONDO_BENCH " broadcast --root 2");
   INFO(outcome.output);
   CHECK(outcome.status == 2);
   CHECK_THAT(outcome.output, ContainsSubstring("--root 2 is not one of the 2 ranks"));
@@ -190,8 +193,8 @@ TEST_CASE("a missing launcher is named", "[bench][process]") {
   const std::filesystem::path folder = temporary_file("alone");
   std::filesystem::create_directory(folder);
   std::filesystem::copy_file(RONDO_BENCH, folder / "rondo-bench");
-  const std::string command = "PATH=/nonexistent " + (folder / "rondo-bench").string() + " barrier -n 2 2>&1";
-  const Outcome outcome = run_program({"/bin/sh", "-c", command});
+  const std::string command = "PATH=/nonexistent " + (folder / "rondo-bench").string() + " barrier -n 2";
+  const Outcome outcome = run_shell(command);
   CHECK(outcome.status == 3);
   CHECK_THAT(outcome.output,
              ContainsSubstring("-n needs rondo-run, which is neither beside ") && ContainsSubstring(" nor on PATH"));

@@ -43,6 +43,8 @@ TEST_CASE("a child's lines are read from both outputs, and its status", "[bench]
   CHECK(line == "one");
   REQUIRE(child.next_line(line, kLongEnough) == Child::Read::line);
   CHECK(line == "two");
+  REQUIRE(child.next_line(line, kLongEnough) == Child::Read::line);
+  CHECK(line == "three");
   CHECK(child.next_line(line, kLongEnough) == Child::Read::end);
   CHECK(child.finish(kLongEnough) == 7);
 }

@@ -34,13 +34,6 @@ Json to_json(const Result& result) {
   };
 }
 
-void check_writable(const std::string& path, const char* option) {
-  if (path.empty()) return;
-  errno = 0;
-  if (!std::ofstream(path, std::ios::app))
-    throw UsageError(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
-}
-
 }  // namespace
 
 void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Result>& results) {
@@ -61,15 +54,24 @@ void write_csv(std::ostream& to, const std::vector<Result>& results) {
   }
 }
 
-void check_report_files(const std::string& json, const std::string& csv, const std::string& plot) {
-  check_writable(json, "--json");
-  check_writable(csv, "--csv");
-  check_writable(plot, "--plot");
-  if (!plot.empty() && !gnuplot_found())
+void check_writable(const std::string& path, const char* option) {
+  if (path.empty()) return;
+  errno = 0;
+  if (!std::ofstream(path, std::ios::app))
+    throw UsageError(fmt::format("{}: cannot write {}: {}", option, path, std::strerror(errno)));
+}
+
+void check_plot(const std::string& path) {
+  check_writable(path, "--plot");
+  if (!path.empty() && !gnuplot_found())
     throw UsageError("--plot needs the program gnuplot, which is not on PATH (Debian: apt install gnuplot-nox)");
 }
 
-void check_reports(const Settings& settings) { check_report_files(settings.json, settings.csv, settings.plot); }
+void check_reports(const Settings& settings) {
+  check_writable(settings.json, "--json");
+  check_writable(settings.csv, "--csv");
+  check_plot(settings.plot);
+}
 
 void write_reports(const Settings& settings, int ranks, const std::vector<Result>& results) {
   write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, results); });

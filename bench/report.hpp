@@ -21,8 +21,9 @@ void write_csv(std::ostream& to, const std::vector<Result>& results);
 /// Throws UsageError if a file that the settings name cannot be written, or gnuplot is needed and not there: before
 /// anything is measured.
 void check_reports(const Settings& settings);
-/// The same for these paths, of which any may be empty.
-void check_report_files(const std::string& json, const std::string& csv, const std::string& plot);
+/// The same for one file; nothing where the path is empty. `option` is what named it.
+void check_writable(const std::string& path, const char* option);
+void check_plot(const std::string& path);
 
 /// `write(stream)` to the file at `path`; nothing where that is empty. Throws std::runtime_error.
 template <typename Writer>

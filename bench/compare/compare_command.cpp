@@ -58,6 +58,7 @@ void add_options(CLI::App& app, Typed& typed, CompareSettings& settings) {
       ->capture_default_str();
   app.add_option("--fail-above", settings.fail_above, "exit status 1 if a ratio is above this")->type_name("RATIO");
   app.add_option("--json", settings.json, "write all of it to this file")->type_name("FILE");
+  app.add_option("--markdown", settings.markdown, "write a table of ratios to this file")->type_name("FILE");
   app.add_option("--plot", settings.plot, "draw the ratios over the size (needs gnuplot)")->type_name("FILE.svg");
 }
 
@@ -124,7 +125,9 @@ CompareSettings parse_compare_settings(const std::vector<std::string>& arguments
 
 int compare_command(const std::vector<std::string>& arguments) {
   const CompareSettings settings = parse_compare_settings(arguments);
-  check_report_files(settings.json, "", settings.plot);
+  check_writable(settings.json, "--json");
+  check_writable(settings.markdown, "--markdown");
+  check_plot(settings.plot);
   Field field = find_contenders(settings.plan.paths, settings.plan.peers);
 
   Comparison comparison{settings.plan, detail::usable_cores(), {}, std::move(field.absent), {}};
@@ -139,6 +142,7 @@ int compare_command(const std::vector<std::string>& arguments) {
 
   fmt::print("{}", comparison_table(comparison));
   write_file(settings.json, [&](std::ostream& to) { write_json(to, comparison); });
+  write_file(settings.markdown, [&](std::ostream& to) { to << comparison_markdown(comparison); });
   if (!settings.plot.empty()) run_gnuplot(settings.plot, comparison_plot(settings.plot, comparison));
   return verdict(comparison, settings.fail_above);
 }

@@ -15,6 +15,7 @@ struct CompareSettings {
   ComparisonPlan plan;
   std::optional<double> fail_above;
   std::string json;
+  std::string markdown;
   std::string plot;
 };
 

@@ -25,6 +25,10 @@ std::string comparison_table(const Comparison& comparison);
 
 void write_json(std::ostream& to, const Comparison& comparison);
 
+/// A table with a line for each path, operation and number of ranks, and in each cell the ratio and, in parentheses,
+/// rondo's median in microseconds.
+std::string comparison_markdown(const Comparison& comparison);
+
 /// What gnuplot is told: the ratio over the size, a panel for each path and number of ranks.
 std::string comparison_plot(const std::string& path, const Comparison& comparison);
 

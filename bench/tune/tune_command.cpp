@@ -99,7 +99,7 @@ TuneSettings parse_tune_settings(const std::vector<std::string>& arguments) {
 
 int tune_command(const std::vector<std::string>& arguments) {
   const TuneSettings settings = parse_tune_settings(arguments);
-  check_report_files(settings.json, "", "");
+  check_writable(settings.json, "--json");
   const std::vector<Answered> answers = measure_candidates(settings.plan);
   const std::vector<TuningRule> rules = rules_for(answers);
   write_file(settings.json, [&](std::ostream& to) { write_tuning(to, rules, answers); });

@@ -137,6 +137,13 @@ TEST_CASE("the comparison's JSON has every cell with all libraries", "[bench]") 
   CHECK(report["geometric_means"][0]["against"] == "best");
 }
 
+TEST_CASE("a comparison becomes a table for a page", "[bench]") {
+  CHECK(comparison_markdown(example()) ==
+        "| path | operation | ranks | 8 | 1M |\n"
+        "| --- | --- | --- | --- | --- |\n"
+        "| tcp | all_reduce | 4 | 0.50 (5.00) | 2.00 (200.00) |\n");
+}
+
 TEST_CASE("the plot has a panel for each path and number of ranks", "[bench]") {
   const std::string script = comparison_plot("a.svg", example());
   CHECK_THAT(script, ContainsSubstring("set title 'tcp, 4 ranks'"));

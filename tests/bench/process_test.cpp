@@ -158,13 +158,6 @@ TEST_CASE("rondo is compared with what is there", "[bench][process]") {
   CHECK(report["cells"][2]["rondo"]["us"].get<double>() > 0);
 }
 
-TEST_CASE("every operation's loop gives right results on every library that was built", "[bench][process]") {
-  const Outcome outcome = bench("compare --ranks 2 --sizes 8,100K --rounds 1 --seconds 0.001 --limit 60");
-  INFO(outcome.output);
-  CHECK(outcome.status == 0);
-  CHECK_THAT(outcome.output, !ContainsSubstring("failed") && !ContainsSubstring("wrong elements"));
-}
-
 TEST_CASE("what is measured becomes rules", "[bench][process]") {
   const std::string json = temporary_file("tuning.json");
   const Outcome outcome = bench(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -18,8 +19,10 @@ class Run {
   std::string read_times(std::vector<Loop>& pending) {
     while (!pending.empty()) {
       std::string text;
+      const std::chrono::duration<double> waited = Clock::now() - last_news_;
       const double patience = ready_ ? limits_.seconds : limits_.start_seconds;
-      const Child::Read read = child_.next_line(text, patience);
+      const double left = patience - waited.count();
+      const Child::Read read = left > 0 ? child_.next_line(text, left) : Child::Read::late;
       if (read == Child::Read::late)
         return ready_ ? over_limit() : fmt::format("did not start within {:g} s", patience);
       if (read == Child::Read::end) return broken_off();
@@ -34,7 +37,10 @@ class Run {
   std::string over_limit() const { return fmt::format("over {:g} s", limits_.seconds); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void take(const Line& line, const std::string& text, std::vector<Loop>& pending) {
+    if (line.kind != Line::Kind::other) last_news_ = Clock::now();
     switch (line.kind) {
       case Line::Kind::ready:
         ready_ = true;
@@ -67,6 +73,7 @@ class Run {
   const Limits& limits_;
   Series& series_;
   bool ready_ = false;
+  Clock::time_point last_news_ = Clock::now();  ///< of a loop: other lines are no progress
   std::string words_;
 };
 

@@ -90,6 +90,14 @@ TEST_CASE("a loop that takes too long is cut, with more bytes of its operation; 
   CHECK(series.microseconds.contains(kOther));
 }
 
+TEST_CASE("a program that talks all the time takes too long all the same", "[bench][series]") {
+  const Series series = series_of({0.3, kLongEnough}, [](const auto&) {
+    return "echo ready tcp it; i=0; while [ $i -lt 200 ]; do echo busy; sleep 0.1; i=$((i+1)); done";
+  });
+  CHECK(series.troubles.at(kSmall) == "over 0.3 s");
+  CHECK(series.troubles.size() == kLoops.size());
+}
+
 TEST_CASE("a program that breaks off is started again without the loop that broke it", "[bench][series]") {
   const auto script = [](const std::vector<Loop>& loops) {
     if (loops.front() == kMiddle) return times_of({}) + "echo -----; echo no memory; echo advice; exit 9";

@@ -65,6 +65,17 @@ Task CollectiveOperation::body() {
   return shares_memory(plan_.algorithm) ? in_shared_memory() : run_collective(port_, plan_);
 }
 
+bool CollectiveOperation::run_at_once() {
+  Commons& commons = group().commons();
+  if (plan_.algorithm != Algorithm::direct || !commons.arena() || !commons.idle() || group().oldest_operation()) {
+    return false;
+  }
+  DirectPort port(group(), call(), memory_, *commons.arena(), port_.in_place());
+  if (!detail::run_at_once(port, plan_, entered_)) return false;
+  group().pass_number();
+  return true;
+}
+
 Task CollectiveOperation::in_shared_memory() {
   if (group().size() > 1) {
     Turn turn(group().commons());
@@ -75,9 +86,10 @@ Task CollectiveOperation::in_shared_memory() {
       co_await formed;
     }
     if (Arena* const arena = group().commons().arena()) {
-      DirectPort direct(*this, memory_, *arena, port_.in_place());
+      DirectPort direct(group(), call(), memory_, *arena, port_.in_place());
+      direct.wait_as(*this);
       if (direct.window(0, static_cast<std::size_t>(group().size())) > 0) {
-        Task done = run_direct(direct, plan_);
+        Task done = run_direct(direct, plan_, entered_);
         co_await done;
         co_return;
       }

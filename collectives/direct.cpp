@@ -31,19 +31,23 @@ class Direct {
     }
   }
 
+  /// The ranks that this one needs something of, from `first` to `last`.
+  struct Sources {
+    int first;
+    int last;
+  };
+  Sources sources() const noexcept {
+    switch (plan_.collective) {
+      case Collective::broadcast:
+      case Collective::scatter: return is_root() ? Sources{0, 0} : Sources{plan_.root, plan_.root + 1};
+      case Collective::reduce:
+      case Collective::gather: return is_root() ? Sources{0, size_} : Sources{0, 0};
+      default: return {0, size_};
+    }
+  }
   bool folds() const noexcept {
     return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce_scatter ||
            (plan_.collective == Collective::reduce && is_root());
-  }
-  /// Whether this rank needs anything of `member`.
-  bool takes_from(int member) const noexcept {
-    switch (plan_.collective) {
-      case Collective::broadcast:
-      case Collective::scatter: return !is_root() && member == plan_.root;
-      case Collective::reduce:
-      case Collective::gather: return is_root();
-      default: return true;
-    }
   }
 
   void copy_own() {
@@ -136,20 +140,23 @@ class Direct {
   const int size_;
 };
 
-Task run_windows(DirectPort& port, const Plan& plan) {
+Task run_windows(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step> entered) {
   Direct direct(port, plan);
-  direct.copy_own();
   const std::size_t length = direct.length();
   const std::size_t window = port.window(plan.chunk, direct.shares());
+  const Direct::Sources sources = direct.sources();
+  if (!entered) direct.copy_own();
   std::size_t begin = 0;
   // At least one step, so that calls which differ meet.
   do {
     const std::size_t count = std::min(window, length - begin);
-    const auto step = port.next(count * direct.shares());
-    auto room = port.room(step);
-    co_await room;
-    direct.lay_out(step, begin, count);
-    port.enter(step);
+    const auto step = entered ? *entered : port.next(count * direct.shares());
+    if (!entered) {
+      auto room = port.room(step);
+      co_await room;
+      direct.lay_out(step, begin, count);
+      port.enter(step);
+    }
     if (direct.folds()) {
       auto all = port.entered(step);
       co_await all;
@@ -157,12 +164,13 @@ Task run_windows(DirectPort& port, const Plan& plan) {
     } else {
       for (int turn = 1; turn < port.size(); ++turn) {
         const int member = (port.rank() + turn) % port.size();
-        if (!direct.takes_from(member)) continue;
+        if (member < sources.first || member >= sources.last) continue;
         auto there = port.entered(step, member);
         co_await there;
         direct.take(step, member, begin, count);
       }
     }
+    entered.reset();
     begin += count;
   } while (begin < length);
 }
@@ -201,8 +209,28 @@ Task run_slices(DirectPort& port, const Plan& plan) {
 
 }  // namespace
 
-Task run_direct(DirectPort& port, const Plan& plan) {
-  return plan.algorithm == Algorithm::sliced ? run_slices(port, plan) : run_windows(port, plan);
+Task run_direct(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step> entered) {
+  return plan.algorithm == Algorithm::sliced ? run_slices(port, plan) : run_windows(port, plan, entered);
+}
+
+bool run_at_once(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step>& entered) {
+  Direct direct(port, plan);
+  const std::size_t length = direct.length();
+  if (!port.may_enter_next(length * direct.shares()) || length > port.window(plan.chunk, direct.shares())) return false;
+  direct.copy_own();
+  entered = port.next(length * direct.shares());
+  direct.lay_out(*entered, 0, length);
+  port.enter(*entered);
+  const Direct::Sources sources = direct.sources();
+  if (!port.entered_soon(*entered, sources.first, sources.last)) return false;
+  if (direct.folds()) {
+    direct.fold(*entered, 0, length);
+    return true;
+  }
+  for (int member = sources.first; member < sources.last; ++member) {
+    if (member != port.rank()) direct.take(*entered, member, 0, length);
+  }
+  return true;
 }
 
 }  // namespace rondo::detail

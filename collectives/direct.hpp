@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include <rondo/plan.hpp>
 #include <rondo/task.hpp>
 
@@ -25,6 +27,12 @@ namespace rondo::detail {
 /// The sums are left folds in rank order, whatever the size, the window or the timing: the same bits on every rank, in
 /// every run, by either algorithm. (Sliced staging: S. Jain et al., "Framework for scalable intra-node collective
 /// operations using shared memory", SC 2018.)
-Task run_direct(DirectPort& port, const Plan& plan);
+///
+/// `entered`: the first step, where `run_at_once` has begun it.
+Task run_direct(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step> entered);
+
+/// The whole of a short `direct` collective, if nobody is far behind: without a coroutine, without a word to the
+/// engine. False: it has not been done; `entered` is then its step, if that has begun.
+bool run_at_once(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step>& entered);
 
 }  // namespace rondo::detail

@@ -1,5 +1,7 @@
 #include "collectives/direct_port.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,17 +14,22 @@ namespace {
 
 // A look at another rank's line costs so much less than a poll of the engine.
 constexpr int kLooksPerPoll = 8;
+// What a rank on its way may need: some microseconds on a core of its own, or its turn on one that it shares.
+constexpr int kLooksPerRound = 16;
+constexpr int kRounds = 64;
+constexpr int kCrowdedRounds = 16;
 // Ranks whose bytes are combined without memory of our own for their addresses.
 constexpr std::size_t kFewRanks = 16;
 
 }  // namespace
 
-DirectPort::DirectPort(Operation& operation, HostMemory& memory, Arena& arena, bool in_place)
-    : operation_(operation),
+DirectPort::DirectPort(Group& group, const Call& call, HostMemory& memory, Arena& arena, bool in_place)
+    : group_(group),
+      call_(call),
       memory_(memory),
       arena_(arena),
       in_place_(in_place),
-      looks_(kLooksPerPoll * operation.group().engine().settings().idle.polls) {}
+      looks_(kLooksPerPoll * group.engine().settings().idle.polls) {}
 
 std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noexcept {
   const std::size_t most = arena_.step_bytes() / memory_.element_bytes() / shares;
@@ -35,7 +42,7 @@ void DirectPort::lay_out(const Step& step, std::size_t at, const Range& from) {
 }
 
 void DirectPort::enter(const Step& step) {
-  arena_.enter(step, operation_.call());
+  arena_.enter(step, call_);
   wake_sleepers();
 }
 
@@ -47,8 +54,7 @@ void DirectPort::finish(const Step& step) {
 void DirectPort::wake_sleepers() {
   for (int member = 0; member < size(); ++member) {
     if (member == rank() || !arena_.must_wake(member)) continue;
-    Group& group = operation_.group();
-    group.engine().wake(group.world_rank(member));
+    group_.engine().wake(group_.world_rank(member));
   }
 }
 
@@ -56,7 +62,19 @@ bool DirectPort::has_entered(const DirectPort& port, const Step& step, int membe
   const Arena& arena = port.arena_;
   if (!arena.has_entered(member, step.number)) return false;
   if (arena.history(step, member) == arena.history(step, port.rank())) return true;
-  port.operation_.group().report_mismatch(port.operation_, member, arena.call(step, member));
+  if (port.operation_) port.group_.report_mismatch(*port.operation_, member, arena.call(step, member));
+  return false;
+}
+
+bool DirectPort::entered_soon(const Step& step, int from, int to) {
+  const bool crowded = group_.engine().settings().idle.spin == Duration::zero();
+  Members members{this, step, &has_entered, from, to};
+  for (int round = 0; round < (crowded ? kCrowdedRounds : kRounds); ++round) {
+    for (int look = 0; look < kLooksPerRound; ++look) {
+      if (members()) return true;
+    }
+    if (crowded) ::sched_yield();
+  }
   return false;
 }
 

@@ -18,7 +18,9 @@ class DirectPort {
  public:
   using Step = Arena::Step;
 
-  DirectPort(Operation& operation, HostMemory& memory, Arena& arena, bool in_place);
+  DirectPort(Group& group, const Call& call, HostMemory& memory, Arena& arena, bool in_place);
+  /// Waiting beyond a few looks is done as this operation.
+  void wait_as(Operation& operation) noexcept { operation_ = &operation; }
 
   using Done = bool (*)(const DirectPort&, const Step&, int);
   /// Whether the members from `next` to `end` have done something, this rank left out.
@@ -48,6 +50,10 @@ class DirectPort {
   /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a
   /// step.
   std::size_t window(std::size_t chunk, std::size_t shares) const noexcept;
+  /// A step of so many elements could be entered right now, and is short.
+  bool may_enter_next(std::size_t count) const noexcept {
+    return count * memory_.element_bytes() <= Arena::kInlineBytes && arena_.may_enter_next();
+  }
   /// The next step, in which a rank lays out `count` elements at the most (the same on all ranks).
   Step next(std::size_t count) noexcept { return arena_.next(count * memory_.element_bytes()); }
 
@@ -60,6 +66,8 @@ class DirectPort {
   /// All have entered, or one has: what they laid out can be read until this rank enters another step.
   Until<Members> entered(const Step& step) { return until(step, &has_entered); }
   Until<Members> entered(const Step& step, int member) { return until(step, &has_entered, member, member + 1); }
+  /// Whether the members from `from` to `to` enter within the time that one on its way may need.
+  bool entered_soon(const Step& step, int from, int to);
   /// Copies from the bytes of a rank.
   void take(const Step& step, int member, std::size_t at, const Range& to);
   /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
@@ -73,7 +81,7 @@ class DirectPort {
 
  private:
   Until<Members> until(const Step& step, Done done, int from, int to) {
-    return {operation_, Members{this, step, done, from, to}, looks_};
+    return {*operation_, Members{this, step, done, from, to}, looks_};
   }
   Until<Members> until(const Step& step, Done done) { return until(step, done, 0, size()); }
 
@@ -89,7 +97,9 @@ class DirectPort {
   void wake_sleepers();
   void fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into);
 
-  Operation& operation_;
+  Group& group_;
+  const Call& call_;
+  Operation* operation_ = nullptr;
   HostMemory& memory_;
   Arena& arena_;
   const bool in_place_;

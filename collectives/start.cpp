@@ -107,6 +107,7 @@ void run(Communicator& communicator, CollectiveCall request) {
   auto operation = prepare(group, request, [&](const Call& call, auto&&... rest) {
     return CollectiveOperation(group, call, std::forward<decltype(rest)>(rest)...);
   });
+  if (operation.run_at_once()) return;
   operation.start();
   progress.finish(entry, operation);
   if (operation.error()) std::rethrow_exception(operation.error());

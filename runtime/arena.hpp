@@ -54,6 +54,15 @@ class Arena {
   /// The next step, to which each member contributes `bytes` at the most (the same on all).
   Step next(std::size_t bytes) noexcept;
 
+  /// Whether a step of short contributions could be entered right now.
+  bool may_enter_next() const noexcept {
+    const std::uint64_t after = step_ + 1 > kDepth ? step_ + 1 - kDepth : 0;
+    for (int member = 0; after > 0 && member < members_; ++member) {
+      if (member != rank_ && !has_entered(member, after + 1)) return false;
+    }
+    return true;
+  }
+
   /// Whether what this member writes for the step is no longer read by `member`.
   bool may_enter(const Step& step, int member) const noexcept {
     return step.after == 0 || has_entered(member, step.after + 1);

@@ -62,6 +62,8 @@ class Group {
 
   // Collectives in flight.
   std::uint32_t begin(Operation& operation);
+  /// The number of one that is over before anybody could have to wait for it.
+  std::uint32_t pass_number() noexcept { return ++last_number_; }
   void end(Operation& operation) noexcept { operations_.remove(operation); }
   Operation* oldest_operation() const noexcept { return operations_.head(); }
   /// Compares the call in a collective's frame with the call made here. False: they differ, and the group has failed.

@@ -19,8 +19,8 @@ class StagingRing {
 
   explicit StagingRing(std::size_t bytes) : bytes_(bytes) {}
 
-  /// The longest piece. A piece never overlaps that of the step before, wherever the ring comes round: while one is read
-  /// the next can be filled.
+  /// The longest piece. A piece never overlaps that of the step before, wherever the ring comes round: while one is
+  /// read the next can be filled.
   std::size_t most() const noexcept { return bytes_ / 3 / kAlignment * kAlignment; }
 
   /// At most `most()` bytes for `step`, which is later than every step before.

@@ -1,7 +1,5 @@
 #include "collectives/direct_port.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -67,13 +65,17 @@ bool DirectPort::has_entered(const DirectPort& port, const Step& step, int membe
 }
 
 bool DirectPort::entered_soon(const Step& step, int from, int to) {
-  const bool crowded = group_.engine().settings().idle.spin == Duration::zero();
+  Engine& engine = group_.engine();
+  const bool crowded = engine.settings().idle.spin == Duration::zero();
+  IdleHabits& habits = engine.progress().habits();
   Members members{this, step, &has_entered, from, to};
   for (int round = 0; round < (crowded ? kCrowdedRounds : kRounds); ++round) {
     for (int look = 0; look < kLooksPerRound; ++look) {
       if (members()) return true;
     }
-    if (crowded) ::sched_yield();
+    if (!crowded) continue;
+    if (habits.yields_are_long(engine.clock().now())) return false;
+    habits.yield(engine.clock());
   }
   return false;
 }

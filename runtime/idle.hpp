@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "runtime/clock.hpp"
@@ -25,19 +27,50 @@ struct IdlePolicy {
   }
 };
 
+/// What waiting has taught: it outlives the waits.
+struct IdleHabits {
+  explicit IdleHabits(const IdlePolicy& policy) : spin(policy.spin) {}
+
+  /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
+  static constexpr Duration kLongYield = std::chrono::milliseconds(1);
+  /// Then no yield is tried for a while, for longer each time.
+  static constexpr Duration kLeastAvoided = std::chrono::milliseconds(20);
+  static constexpr Duration kMostAvoided = std::chrono::seconds(2);
+
+  /// Gives the core away, to be had back after everybody else on it; remembers when that took long.
+  void yield(const Clock& clock) {
+    const Time before = clock.now();
+    ::sched_yield();
+    const Time after = clock.now();
+    if (after - before > kLongYield) {
+      no_yield_until = after + avoided;
+      avoided = std::min(2 * avoided, kMostAvoided);
+    } else if (avoided > kLeastAvoided) {
+      avoided -= std::chrono::milliseconds(1);
+    }
+  }
+  /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
+  bool yields_are_long(Time now) const noexcept { return now < no_yield_until; }
+
+  Duration spin;  ///< how long it has paid to spin of late
+  Time no_yield_until{};
+  Duration avoided = kLeastAvoided;
+};
+
 /// What to do next when nothing moved.
 class Idle {
  public:
   enum class Step { spin, yield, look, sleep };
 
-  /// `spin` is how long it has paid to spin of late: it outlives the wait, and adapts to what the waits find.
-  Idle(const IdlePolicy& policy, const Clock& clock, Duration& spin) : policy_(policy), clock_(clock), spin_(spin) {}
+  Idle(const IdlePolicy& policy, const Clock& clock, IdleHabits& habits)
+      : policy_(policy), clock_(clock), habits_(habits) {}
 
   void moved() noexcept {
     if (polls_ == 0) return;
     // It has paid to spin if that would have bridged the wait; if not, somebody else may have needed this core.
     const bool paid = polls_ <= policy_.polls || clock_.now() - since_ < policy_.spin;
-    spin_ = paid ? std::min(2 * spin_, policy_.spin) : std::max(spin_ / 2, std::min(policy_.least_spin, policy_.spin));
+    habits_.spin = paid ? std::min(2 * habits_.spin, policy_.spin)
+                        : std::max(habits_.spin / 2, std::min(policy_.least_spin, policy_.spin));
     polls_ = 0;
   }
 
@@ -45,8 +78,8 @@ class Idle {
     if (++polls_ <= policy_.polls) return Step::spin;
     const Time now = clock_.now();
     if (polls_ == policy_.polls + 1) since_ = looked_ = now;
-    if (now - since_ < spin_) return Step::spin;
-    if (now - since_ >= policy_.yield) return Step::sleep;
+    if (now - since_ < habits_.spin) return Step::spin;
+    if (now - since_ >= policy_.yield || habits_.yields_are_long(now)) return Step::sleep;
     if (now - looked_ < policy_.look) return Step::yield;
     looked_ = now;
     return Step::look;
@@ -55,7 +88,7 @@ class Idle {
  private:
   const IdlePolicy policy_;
   const Clock& clock_;
-  Duration& spin_;
+  IdleHabits& habits_;
   int polls_ = 0;
   Time since_{};
   Time looked_{};

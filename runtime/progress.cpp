@@ -38,7 +38,7 @@ Progress::Progress(Engine& engine, Waiter& waiter, const Clock& clock, const Idl
       waiter_(waiter),
       clock_(clock),
       idle_(idle),
-      spin_(idle.spin),
+      habits_(idle),
       helper_allowed_(helper),
       generation_(fork_generation.load(std::memory_order_relaxed)) {}
 
@@ -62,9 +62,12 @@ Progress::Entry::Entry(Progress& progress) : progress_(progress) {
   if (progress.forked()) {
     throw Error(Errc::forked, "this process was forked after rondo::init: call rondo in the parent, or exec first");
   }
-  progress.contenders_.fetch_add(1, std::memory_order_relaxed);
-  lock_ = std::unique_lock(progress.mutex_);
-  progress.contenders_.fetch_sub(1, std::memory_order_relaxed);
+  lock_ = std::unique_lock(progress.mutex_, std::try_to_lock);
+  if (!lock_) {
+    progress.contenders_.fetch_add(1, std::memory_order_relaxed);
+    lock_.lock();
+    progress.contenders_.fetch_sub(1, std::memory_order_relaxed);
+  }
   ++progress.entries_;
 }
 
@@ -108,7 +111,7 @@ void Progress::poke(Entry&) {
 void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
                      std::optional<Time> deadline) {
   driver_ = Driver::caller;
-  Idle idle(idle_, clock_, spin_);
+  Idle idle(idle_, clock_, habits_);
   Time next_tick = Time::max();
   for (unsigned moves = 1; !done(); ++moves) {
     if (engine_.poll(false) == 0) {
@@ -142,7 +145,7 @@ bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::op
       if (contenders_.load(std::memory_order_relaxed) > 0) {
         give_way(lock);
       } else {
-        ::sched_yield();
+        habits_.yield(clock_);
       }
       return true;
     case Idle::Step::look:

@@ -53,6 +53,9 @@ class Progress {
   void leave_unattended(Waitable& waitable);
   void attend(Waitable& waitable) noexcept { unattended_.remove(waitable); }
 
+  /// How this rank waits: under the engine's lock.
+  IdleHabits& habits() noexcept { return habits_; }
+
   /// True in a child of the process that made this object.
   bool forked() const noexcept;
 
@@ -74,7 +77,7 @@ class Progress {
   Waiter& waiter_;
   const Clock& clock_;
   const IdlePolicy idle_;
-  Duration spin_;  // what a wait spins at present
+  IdleHabits habits_;
   const bool helper_allowed_;
   const unsigned generation_;
 

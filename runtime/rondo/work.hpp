@@ -61,7 +61,8 @@ class RONDO_EXPORT Work {
 /// Waits for all. Throws the first failure, in the order given, after all have ended.
 RONDO_EXPORT void wait_all(std::span<Work> works);
 
-/// Waits until one is complete, waits for it, and returns its index; `works.size()` when none is valid.
+/// Waits until one is complete, waits for it, and returns its index; `works.size()` when none is valid. Throws the
+/// failure of one that has failed, which is then the one that is no longer valid.
 RONDO_EXPORT std::size_t wait_any(std::span<Work> works);
 
 }  // namespace rondo

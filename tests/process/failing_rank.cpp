@@ -107,6 +107,7 @@ const std::map<std::string, Round> kActs{
     {"all_reduce-ring", reduce_by(Algorithm::ring, kCount)},
     {"all_reduce-tree", reduce_by(Algorithm::tree, kCount)},
     {"all_reduce-recursive_doubling", reduce_by(Algorithm::recursive_doubling, kCount)},
+    {"all_reduce-automatic", reduce_by(Algorithm::automatic, kCount)},
     {"all_reduce-small", reduce_by(Algorithm::automatic, 2)},
     {"broadcast-tree", broadcast_by(Algorithm::tree)},
     {"broadcast-chain", broadcast_by(Algorithm::chain)},

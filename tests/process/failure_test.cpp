@@ -70,10 +70,10 @@ void check_survivors(const Failure& failure, int victim, const std::string& code
 }  // namespace
 
 TEST_CASE("a rank that is killed fails every other one at once, whatever they do", "[process][failure]") {
-  const std::string transport = GENERATE("unix", "tcp");
+  const std::string transport = GENERATE("shm", "unix", "tcp");
   const std::string act = GENERATE("all_reduce-ring", "all_reduce-tree", "all_reduce-recursive_doubling",
-                                   "all_reduce-small", "broadcast-tree", "broadcast-chain", "barrier", "sendrecv",
-                                   "send-recv", "any-source", "test", "overlap", "group");
+                                   "all_reduce-automatic", "all_reduce-small", "broadcast-tree", "broadcast-chain",
+                                   "barrier", "sendrecv", "send-recv", "any-source", "test", "overlap", "group");
   const int victim = act == "any-source" || act == "overlap" ? 0 : 1;
   INFO(act << " over " << transport);
   const Failure failure = run_failing(act, victim, "kill", transport);
@@ -103,7 +103,7 @@ TEST_CASE("a rank that throws ends the others, and the summary blames it", "[pro
 }
 
 TEST_CASE("a rank that leaves before a collective fails it on all others", "[process][failure]") {
-  const std::string transport = GENERATE("unix", "tcp");
+  const std::string transport = GENERATE("shm", "unix", "tcp");
   const std::string act = GENERATE("all_reduce-ring", "broadcast-chain", "barrier");
   INFO(act << " over " << transport);
   const Failure failure = run_failing(act, 1, "leave", transport);
@@ -118,7 +118,7 @@ TEST_CASE("a rank that leaves before a collective fails it on all others", "[pro
 
 TEST_CASE("a rank that leaves out a call or calls in another order is an error on all, itself too",
           "[process][failure]") {
-  const std::string transport = GENERATE("unix", "tcp");
+  const std::string transport = GENERATE("shm", "unix", "tcp");
   const std::string fault = GENERATE("skip", "order");
   INFO(fault << " over " << transport);
   const Failure failure = run_failing("all_reduce-barrier", 1, fault, transport);
@@ -134,9 +134,10 @@ TEST_CASE("a rank that leaves out a call or calls in another order is an error o
 }
 
 TEST_CASE("a rank that hangs ends the others at the deadline, which names it", "[process][failure]") {
-  const std::string act = GENERATE("all_reduce-ring", "test", "overlap");
-  const Failure failure = run_failing(act, 1, "stop", "unix", {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
-  INFO(act);
+  const std::string act = GENERATE("all_reduce-ring", "all_reduce-automatic", "test", "overlap");
+  const std::string transport = GENERATE("shm", "unix");
+  const Failure failure = run_failing(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
+  INFO(act << " over " << transport);
   REQUIRE(failure.heard.size() >= kRanks - 1);  // the launcher wakes it to end it
   for (const Heard& heard : failure.heard) {
     INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
@@ -156,8 +157,9 @@ TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank th
       {2, "timed_out peer 1: rondo: rank 2: recv from rank 1 with tag 0: no such message came within the deadline"},
       {3, "timed_out peer 2: rondo: rank 3: recv from rank 2 with tag 0: no such message came within the deadline"}};
   const std::string act = GENERATE("sendrecv", "send-recv");
-  INFO(act);
-  const Failure failure = run_failing(act, 1, "stop", "unix", {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
+  const std::string transport = GENERATE("shm", "unix");
+  const Failure failure = run_failing(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
+  INFO(act << " over " << transport);
   int named = 0;
   for (const Heard& heard : failure.heard) {
     // Who was not the first to give up may hear that another did, or be served by rank 1, woken to be ended.
@@ -170,7 +172,7 @@ TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank th
 }
 
 TEST_CASE("a child that a rank forks may not call rondo, and disturbs nobody", "[process][failure]") {
-  const std::string transport = GENERATE("unix", "tcp");
+  const std::string transport = GENERATE("shm", "unix", "tcp");
   const int victim = GENERATE(0, 3);
   const Failure failure = run_failing("overlap", victim, "fork", transport);
   INFO(failure.ended.out << failure.ended.err);

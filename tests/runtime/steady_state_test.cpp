@@ -13,6 +13,7 @@
 
 #include <rondo/all_reduce.hpp>
 #include <rondo/barrier.hpp>
+#include <rondo/broadcast.hpp>
 #include <rondo/communicator.hpp>
 
 #include "tests/support/catch.hpp"
@@ -25,6 +26,7 @@ struct Counts {
   long sendmsg = 0;
   long received = 0;  // recvmsg that brought something
   long epoll_ctl = 0;
+  long others = 0;  // to wait, to wake, to look
   long allocations = 0;
 };
 thread_local Counts counts;
@@ -44,6 +46,22 @@ extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
 extern "C" int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept {
   ++counts.epoll_ctl;
   return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, operation, descriptor, event));
+}
+extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout) {
+  ++counts.others;
+  return static_cast<int>(::syscall(SYS_epoll_wait, epoll, events, most, timeout));
+}
+extern "C" int sched_yield() noexcept {
+  ++counts.others;
+  return static_cast<int>(::syscall(SYS_sched_yield));
+}
+extern "C" ssize_t send(int socket, const void* bytes, std::size_t length, int flags) {
+  ++counts.others;
+  return ::syscall(SYS_sendto, socket, bytes, length, flags, nullptr, 0);
+}
+extern "C" int accept4(int socket, sockaddr* address, socklen_t* length, int flags) {
+  ++counts.others;
+  return static_cast<int>(::syscall(SYS_accept4, socket, address, length, flags));
 }
 void* operator new(std::size_t bytes) {
   ++counts.allocations;
@@ -125,9 +143,33 @@ TEST_CASE("asynchronous messages allocate nothing either", "[runtime][steady_sta
   });
 }
 
-TEST_CASE("a small all_reduce is one message each way and allocates nothing", "[runtime][steady_state]") {
+TEST_CASE("a small all_reduce by messages is one each way and allocates nothing", "[runtime][steady_state]") {
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        double value = 1;
+        check(count(world, [&] { all_reduce(world, std::span(&value, 1), max); }), 1, 1);
+      },
+      over(Transport::unix_socket));
+}
+
+// Whoever is kept from its core for long makes the other yield, sleep and be woken: that may happen now and then.
+TEST_CASE("messages and collectives in shared memory are no system call and no allocation", "[runtime][steady_state]") {
   run_ranks(2, [](Communicator& world) {
+    const auto check_none = [&](const char* what, const auto& step) {
+      const Counts seen = count(world, step);
+      const long calls = seen.sendmsg + seen.received + seen.epoll_ctl + seen.others;
+      require(calls <= kMessages / 20, std::string(what) + ": " + std::to_string(calls) + " system calls");
+      require(seen.allocations == 0, std::string(what) + ": " + std::to_string(seen.allocations) + " allocations");
+    };
     double value = 1;
-    check(count(world, [&] { all_reduce(world, std::span(&value, 1), max); }), 1, 1);
+    std::vector<char> kilobyte(1024);
+    const int other = 1 - world.rank();
+    check_none("all_reduce", [&] { all_reduce(world, std::span(&value, 1), max); });
+    check_none("all_reduce of 1 KiB", [&] { all_reduce(world, std::span(kilobyte), max); });
+    check_none("broadcast", [&] { broadcast(world, std::span(&value, 1), 0); });
+    check_none("barrier", [&] { barrier(world); });
+    std::vector<char> in(1024);
+    check_none("sendrecv", [&] { world.sendrecv(std::span(kilobyte), other, std::span(in), other); });
   });
 }

@@ -13,6 +13,9 @@ namespace {
 // A window lets at least this much through before it waits for credit.
 constexpr std::uint64_t kLeastWindow = 4096;
 
+// Longest message that a receiver with a core of its own fetches.
+constexpr std::size_t kMostPulled = std::size_t{2} << 20;
+
 // Where an rts of a point-to-point message, which needs no fingerprint, tells what `Link::pull` takes.
 enum PullWord : std::size_t { kPullAddress, kPullTicket };
 
@@ -98,13 +101,21 @@ void Peer::send(SendMessage& message) {
   }
   message.header.kind = FrameKind::rts;
   message.header.id = next_id(last_id_);
-  if (link_ && !message.operation() && link_->pull_from() > 0 && message.whole_.size() > link_->pull_from()) {
+  if (pullable(message)) {
     message.header.fingerprint[kPullAddress] = reinterpret_cast<std::uint64_t>(message.whole_.data());
     message.header.fingerprint[kPullTicket] = link_->pull_ticket();
   }
   awaiting_cts_.emplace_back(message.header.id, &message);
   message.expect_from(*this);
   transmit(message);
+}
+
+// With a core for each rank, the two copy a very long message through the link at the same time, and sooner than the
+// receiver alone would.
+bool Peer::pullable(const SendMessage& message) const {
+  if (!link_ || message.operation() || link_->pull_from() == 0 || message.whole_.size() <= link_->pull_from())
+    return false;
+  return message.whole_.size() <= kMostPulled || engine_.settings().oversubscribed;
 }
 
 bool Peer::eager(const SendMessage& message, std::uint64_t cost) const {

@@ -84,6 +84,7 @@ class Peer final : public Sink {
 
   void transmit(Outgoing& frame);
   bool eager(const SendMessage& message, std::uint64_t cost) const;
+  bool pullable(const SendMessage& message) const;
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);

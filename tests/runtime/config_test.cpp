@@ -91,7 +91,8 @@ TEST_CASE("an algorithm of one collective is meant, one for all is a wish", "[ru
 TEST_CASE("a bad value names the variable, what it says and what is wanted", "[runtime][config]") {
   CHECK_THAT(rejection("RONDO_EAGER_LIMIT", "12Q"),
              ContainsSubstring("RONDO_EAGER_LIMIT: ") && ContainsSubstring("\"12Q\"") && ContainsSubstring("64K"));
-  CHECK_THAT(rejection("RONDO_TRANSPORT", "smoke"), ContainsSubstring("got \"smoke\", wanted one of auto, shm, unix, tcp"));
+  CHECK_THAT(rejection("RONDO_TRANSPORT", "smoke"),
+             ContainsSubstring("got \"smoke\", wanted one of auto, shm, unix, tcp"));
   CHECK_THAT(rejection("RONDO_LOG", "loud"), ContainsSubstring("error, warn, info, debug"));
   CHECK_THAT(rejection("RONDO_TIMEOUT", "soon"), ContainsSubstring("got \"soon\""));
   CHECK_THAT(rejection("RONDO_TIMEOUT", "-1"), ContainsSubstring("got \"-1\""));

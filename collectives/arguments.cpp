@@ -262,7 +262,8 @@ Arguments Checker::check() {
     case Collective::all_to_all: check_all_to_all(); break;
     case Collective::barrier:
     case Collective::none:
-    case Collective::subgroup: break;
+    case Collective::subgroup:
+    case Collective::allocate: break;
   }
   return std::move(arguments_);
 }

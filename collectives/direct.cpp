@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "collectives/mapped_all_reduce.hpp"
+
 namespace rondo::detail {
 namespace {
 
@@ -176,6 +178,12 @@ Task run_windows(DirectPort& port, const Plan& plan, std::optional<DirectPort::S
 }
 
 Task run_slices(DirectPort& port, const Plan& plan) {
+  if (plan.collective == Collective::all_reduce && port.may_be_mapped()) {
+    bool done = false;
+    Task mapped = mapped_all_reduce(port, plan, done);
+    co_await mapped;
+    if (done) co_return;
+  }
   const Range input = plan.blocks.whole(Buffer::input);
   const Range output = plan.blocks.whole(Buffer::output);
   const int rank = port.rank();

@@ -112,6 +112,46 @@ void DirectPort::fold_into(const Step& step, std::size_t at, const Range& own, s
   memory_.reduction().fold(inputs, into, own.count);
 }
 
+void DirectPort::show_buffers(const Step& step, std::size_t count) {
+  const SharedRegions& regions = group_.commons().regions();
+  const Range whole{Buffer::input, 0, count};
+  Buffers mine;
+  mine.input = regions.find(memory_.readable(whole), memory_.bytes(whole), rank());
+  mine.output = regions.find(memory_.readable({Buffer::output, 0, count}), memory_.bytes(whole), rank());
+  std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
+}
+
+bool DirectPort::find_buffers(const Step& step, std::vector<Mapped>& ranks) const {
+  const SharedRegions& regions = group_.commons().regions();
+  Buffers mine;
+  std::memcpy(&mine, arena_.bytes(step, rank()), sizeof mine);
+  if (mine.input.region == 0 || mine.output.region == 0) return false;
+  for (int member = 0; member < size(); ++member) {
+    Buffers theirs;
+    std::memcpy(&theirs, arena_.bytes(step, member), sizeof theirs);
+    if (theirs.input.region != mine.input.region || theirs.output.region != mine.output.region) return false;
+    ranks.push_back({regions.part(theirs.input.region, member) + theirs.input.offset,
+                     regions.part(theirs.output.region, member) + theirs.output.offset});
+  }
+  return true;
+}
+
+void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t begin, std::size_t count) {
+  const std::size_t offset = begin * memory_.element_bytes();
+  const std::size_t bytes = count * memory_.element_bytes();
+  std::array<const std::byte*, kFewRanks> few;
+  std::vector<const std::byte*> many;
+  if (ranks.size() > kFewRanks) many.resize(ranks.size());
+  const auto inputs = ranks.size() > kFewRanks ? std::span(many) : std::span(few).first(ranks.size());
+  std::transform(ranks.begin(), ranks.end(), inputs.begin(), [&](const Mapped& one) { return one.input + offset; });
+  std::byte* const result = ranks[static_cast<std::size_t>(rank())].output + offset;
+  memory_.reduction().fold(inputs, result, count);
+  memory_.reduction().finish(result, count, size());
+  for (const Mapped& one : ranks) {
+    if (one.output + offset != result) std::memcpy(one.output + offset, result, bytes);
+  }
+}
+
 void DirectPort::copy(const Range& from, const Range& to) {
   const std::byte* const source = memory_.readable(from);
   std::byte* const target = memory_.writable(to);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include <rondo/port.hpp>
 
@@ -78,6 +79,26 @@ class DirectPort {
   Until<Members> finished(const Step& step, int member) { return until(step, &has_finished, member, member + 1); }
 
   void copy(const Range& from, const Range& to);
+
+  /// Where a rank's input and output lie among the buffers that all ranks map, as it tells the others in a step.
+  struct Buffers {
+    SharedRegions::Place input;
+    SharedRegions::Place output;
+  };
+  /// The same as this rank reaches them.
+  struct Mapped {
+    const std::byte* input;
+    std::byte* output;
+  };
+  /// Whether anybody has such buffers: the same answer on every rank.
+  bool may_be_mapped() const noexcept { return group_.commons().regions().any(); }
+  std::size_t element_bytes() const noexcept { return memory_.element_bytes(); }
+  Step next_bytes(std::size_t bytes) noexcept { return arena_.next(bytes); }
+  void show_buffers(const Step& step, std::size_t count);
+  /// After all have entered. False, on every rank alike: not all buffers are in the same two regions.
+  bool find_buffers(const Step& step, std::vector<Mapped>& ranks) const;
+  /// Combines so many elements of all ranks, in rank order, and writes the result to all.
+  void fold_mapped(std::span<const Mapped> ranks, std::size_t begin, std::size_t count);
 
  private:
   Until<Members> until(const Step& step, Done done, int from, int to) {

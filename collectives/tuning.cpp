@@ -172,7 +172,8 @@ std::span<const Algorithm> algorithms_of(Collective collective) noexcept {
 std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept {
   switch (collective) {
     case C::none:
-    case C::subgroup: return {};
+    case C::subgroup:
+    case C::allocate: return {};
     case C::all_reduce:
     case C::reduce: return kDirectOrSliced;
     default: return kDirect;

@@ -7,16 +7,16 @@
 namespace rondo {
 namespace {
 
-constexpr std::array<std::string_view, 11> kCollectives{"message",    "all_reduce", "reduce",     "broadcast",
+constexpr std::array<std::string_view, 12> kCollectives{"message",    "all_reduce", "reduce",     "broadcast",
                                                         "scatter",    "gather",     "all_gather", "reduce_scatter",
-                                                        "all_to_all", "barrier",    "subgroup"};
+                                                        "all_to_all", "barrier",    "subgroup",   "allocate"};
 constexpr std::array<std::string_view, 11> kAlgorithms{"automatic",     "ring",   "tree",  "recursive_doubling",
                                                        "chain",         "linear", "bruck", "pairwise",
                                                        "dissemination", "direct", "sliced"};
 constexpr std::array<std::string_view, 12> kReduceKinds{"none", "sum", "prod", "min",  "max", "avg",
                                                         "band", "bor", "bxor", "land", "lor", "custom"};
 
-static_assert(kCollectives.size() == static_cast<std::size_t>(Collective::subgroup) + 1);
+static_assert(kCollectives.size() == static_cast<std::size_t>(Collective::allocate) + 1);
 static_assert(kAlgorithms.size() == static_cast<std::size_t>(Algorithm::sliced) + 1);
 static_assert(kReduceKinds.size() == static_cast<std::size_t>(ReduceKind::custom) + 1);
 

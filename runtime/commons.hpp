@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/arena.hpp"
+#include "runtime/shared_regions.hpp"
 
 namespace rondo::detail {
 
@@ -20,6 +21,9 @@ class Commons {
   /// nullptr: there is none, for any member.
   Arena* arena() const noexcept { return arena_.get(); }
 
+  /// Buffers that users have allocated here.
+  SharedRegions& regions() noexcept { return regions_; }
+
   std::uint64_t take_ticket() noexcept { return tickets_++; }
   bool turn_of(std::uint64_t ticket) const noexcept { return served_ == ticket; }
   void turn_is_over() noexcept { ++served_; }
@@ -34,6 +38,7 @@ class Commons {
  private:
   bool formed_ = false;
   std::unique_ptr<Arena> arena_;
+  SharedRegions regions_;
   std::uint64_t tickets_ = 0;
   std::uint64_t served_ = 0;
 };

@@ -365,14 +365,19 @@ bool Engine::rest(bool resting) {
 }
 
 void Engine::leave(bool by_exception) {
-  for (Peer* peer : active_) peer->leave(by_exception || failure_seen_);
+  const auto say_goodbye = [&] {
+    for (Peer* peer : active_) peer->leave(by_exception || failure_seen_);
+  };
+  say_goodbye();
   const Time until = clock_.now() + kLeaveTimeout;
   const auto unsent = [](const Peer* peer) {
     return !peer->gone() && !(peer->link()->flushed() && peer->link()->drained());
   };
   while (clock_.now() < until &&
          ((connector_ && connector_->busy()) || std::any_of(active_.begin(), active_.end(), unsent))) {
-    if (poll(true) > 0) continue;
+    const std::size_t moved = poll(true);
+    say_goodbye();  // on links that others have made meanwhile, too
+    if (moved > 0) continue;
     if (prepare_to_sleep() > Duration::zero()) waiter_.wait(std::chrono::milliseconds(1));
     awake();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -56,7 +57,9 @@ void Peer::detach(const std::string& cause) {
   cause_ = cause;
 }
 
-void Peer::leave(bool after_error) { control(FrameKind::bye, 0, after_error ? 1 : 0, 0); }
+void Peer::leave(bool after_error) {
+  if (!std::exchange(bye_sent_, true)) control(FrameKind::bye, 0, after_error ? 1 : 0, 0);
+}
 
 void Peer::transmit(Outgoing& frame) {
   if (link_) return link_->send(frame);

@@ -40,7 +40,7 @@ class Peer final : public Sink {
   void attach(std::unique_ptr<Link> link);
   /// No more frames to or from this peer.
   void detach(const std::string& cause);
-  /// Sends `bye` behind everything else. After an error the others wait for the hub's word on what it was.
+  /// Sends `bye` behind everything else, once. After an error the others wait for the hub's word on what it was.
   void leave(bool after_error);
 
   std::size_t poll() { return link_->poll(*this); }
@@ -97,6 +97,7 @@ class Peer final : public Sink {
   const int world_rank_;
   std::unique_ptr<Link> link_;
   bool connecting_ = false;
+  bool bye_sent_ = false;
   bool bye_received_ = false;
   bool gone_ = false;
   std::string cause_;

@@ -5,6 +5,7 @@
 #include <rondo/all_gather.hpp>
 #include <rondo/all_reduce.hpp>
 #include <rondo/all_to_all.hpp>
+#include <rondo/allocate.hpp>
 #include <rondo/barrier.hpp>
 #include <rondo/bfloat16.hpp>
 #include <rondo/broadcast.hpp>

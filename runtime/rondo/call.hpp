@@ -23,6 +23,7 @@ enum class Collective : std::uint8_t {
   all_to_all,
   barrier,
   subgroup,  ///< making a communicator: subgroup, split, dup
+  allocate,  ///< memory that the ranks of a communicator share
 };
 
 enum class Algorithm : std::uint8_t {

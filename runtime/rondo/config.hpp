@@ -45,7 +45,7 @@ RONDO_EXPORT std::string format_duration(std::optional<std::chrono::nanoseconds>
 /// `Config::variables`.) All ranks of a job should have the same values.
 struct Config {
   using Duration = std::chrono::nanoseconds;
-  static constexpr std::size_t kCollectives = static_cast<std::size_t>(Collective::subgroup) + 1;
+  static constexpr std::size_t kCollectives = static_cast<std::size_t>(Collective::allocate) + 1;
 
   // How the ranks meet.
   std::string init_method;                           ///< RONDO_INIT_METHOD: env://, tcp://host:port, file:///path

@@ -175,17 +175,77 @@ TEST_CASE("calls that differ where nobody waits are found out by the next", "[co
 TEST_CASE("direct algorithms are refused among ranks that do not share memory", "[collectives][direct]") {
   Config config;
   config.transport = Transport::unix_socket;
-  const auto outcomes = try_ranks(
+  run_ranks(
       2,
       [](Communicator& world) {
         std::vector<float> data(8, 1);
         all_reduce(world, std::span(data), sum);
         require(data[0] == 2, "by messages");
-        all_reduce(world, std::span(data), sum, {.algorithm = Algorithm::sliced});
+        std::string said;
+        try {
+          all_reduce(world, std::span(data), sum, {.algorithm = Algorithm::sliced});
+        } catch (const Error& error) {
+          if (error.code() == Errc::invalid_argument) said = error.what();
+        }
+        require(said.find("do not share memory has no algorithm sliced") != std::string::npos, "got: " + said);
+        barrier(world);
       },
       config);
+}
+
+TEST_CASE("buffers that all ranks map are reduced without a copy, to the same bits", "[collectives][allocate]") {
+  for (const int size : {1, 2, 3, 5}) {
+    run_ranks(size, [](Communicator& world) {
+      auto mapped = rondo::allocate<float>(world, 50'000);
+      auto target = rondo::allocate<float>(world, 50'000);
+      require(mapped[49'999] == 0.0F, "not zeroed");
+      const std::size_t begin = 3 * static_cast<std::size_t>(world.rank());  // another place on each rank
+      for (const std::size_t count : {5'000, 40'001}) {
+        const auto mine = harmonic(world.rank(), count);
+        std::vector<float> wanted = mine;
+        all_reduce(world, std::span(wanted), sum);
+        const auto in = mapped.span().subspan(begin, count);
+        std::copy(mine.begin(), mine.end(), in.begin());
+        all_reduce(world, in, target.span().first(count), sum);
+        require(std::equal(wanted.begin(), wanted.end(), target.begin()), "apart");
+        require(std::equal(mine.begin(), mine.end(), in.begin()), "the input");
+        all_reduce(world, in, sum);
+        require(std::equal(wanted.begin(), wanted.end(), in.begin()), "in place");
+        std::vector<float> ordinary = mine;
+        if (world.rank() == 0) std::copy(mine.begin(), mine.end(), in.begin());
+        all_reduce(world, world.rank() == 0 ? in : std::span(ordinary), sum);
+        require(std::equal(wanted.begin(), wanted.end(), world.rank() == 0 ? in.begin() : std::span(ordinary).begin()),
+                "one rank's buffer mapped, the others' not");
+      }
+    });
+  }
+}
+
+TEST_CASE("a mapped buffer outlives its communicator, and others may be allocated after it",
+          "[collectives][allocate]") {
+  run_ranks(3, [](Communicator& world) {
+    rondo::SharedBuffer<int> kept;
+    {
+      auto group = world.dup();
+      for (int i = 0; i < 5; ++i) {
+        auto buffer = rondo::allocate<int>(group, 10'000);
+        buffer[9'999] = world.rank() + i;
+        all_reduce(group, buffer.span(), sum);
+        require(buffer[9'999] == 3 + 3 * i, "all_reduce");
+        kept = std::move(buffer);
+      }
+    }
+    all_reduce(world, kept.span(), sum);  // of another communicator: memory like any other
+    require(kept[9'999] == 45, "the kept buffer");
+  });
+}
+
+TEST_CASE("ranks that allocate different sizes all hear of both", "[collectives][allocate]") {
+  const auto outcomes = try_ranks(
+      3, [](Communicator& world) { const auto buffer = rondo::allocate<int>(world, world.rank() == 1 ? 7 : 8); });
   for (const auto& outcome : outcomes) {
-    CHECK(outcome.code == Errc::invalid_argument);
-    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("do not share memory has no algorithm sliced"));
+    INFO(outcome.error);
+    CHECK(outcome.code == Errc::collective_mismatch);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("allocate"));
   }
 }

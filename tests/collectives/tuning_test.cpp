@@ -35,7 +35,9 @@ TEST_CASE("the table answers every question with an algorithm that is right", "[
 
 TEST_CASE("every rule names an algorithm that its collective has", "[collectives][tuning]") {
   for (const TuningRule& rule : tuning_table()) {
-    CHECK(is_valid(rule.collective, rule.choice.algorithm));
+    Question at_best{rule.collective};
+    at_best.one_host = rule.reach == Reach::one_host;
+    CHECK(is_valid(at_best, rule.choice.algorithm));
     CHECK(rule.ranks_from <= rule.ranks_to);
   }
   for (const Collective collective : kCollectives) CHECK(is_valid(collective, algorithms_of(collective)[0], false));

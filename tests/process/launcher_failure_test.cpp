@@ -116,9 +116,18 @@ TEST_CASE("what cannot be run is 126 or 127", "[process][launcher]") {
 }
 
 TEST_CASE("--max-restarts starts all ranks again, with the number of the attempt", "[process][launcher]") {
+  // Rank 1 fails when the others have said their line.
+  const TemporaryDirectory directory;
+  const std::string said = directory / "$RONDO_ATTEMPT.";
   const std::string script =
       "echo attempt $RONDO_ATTEMPT of $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS;"
-      "[ $RONDO_ATTEMPT = 2 ] || exec " RANK_ACTOR " if 1 exit 5";
+      "[ $RONDO_ATTEMPT = 2 ] && exit; touch " +
+      said +
+      "$RONDO_RANK;"
+      "if [ $RONDO_RANK = 1 ]; then until [ -e " +
+      said + "0 ] && [ -e " + said +
+      "2 ]; do :; done; fi;"
+      "exec " RANK_ACTOR " if 1 exit 5";
   auto ended = launch({"-n", "3", "--max-restarts", "2", "sh", "-c", script});
   CHECK(ended.status == 0);
   for (const char* rank : {"0", "1", "2"}) {

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include <fmt/format.h>
+
+#include <rondo/allocate.hpp>
+#include <rondo/error.hpp>
+
+#include "runtime/access.hpp"
+#include "runtime/memory_sharing.hpp"
+
+namespace rondo::detail {
+namespace {
+
+// A part begins on a page, so that it is aligned for every element.
+constexpr std::size_t kPage = 4096;
+
+/// All members ask for the same memory; who is on one host gets a part of it.
+class Allocation final : public Operation {
+ public:
+  Allocation(Group& group, const Call& call, std::size_t part_bytes)
+      : Operation(group, call, std::nullopt), part_bytes_(part_bytes) {}
+
+  SharedMemory memory;
+  std::uint64_t region = 0;
+
+ private:
+  Task body() override {
+    const int size = group().size();
+    region = group().commons().regions().next();
+    if (size == 1 || !group().one_host()) {
+      // Nothing to share, but whoever asked for something else shall hear of it.
+      std::byte word{};
+      for (int other = 0; other < size; ++other) {
+        if (other == group().rank()) continue;
+        SendMessage sent(*this, other, 0, std::span(&word, 1));
+        co_await sent;
+      }
+      for (int other = 0; other < size; ++other) {
+        if (other == group().rank()) continue;
+        ReceiveMessage received(*this, other, 0, std::span(&word, 1));
+        co_await received;
+      }
+      co_return;
+    }
+    // Numbers of communicators are spread over all 64 bits; those of their regions lie beside them.
+    Task shared = share_memory(*this, group().id() + region, static_cast<std::size_t>(size) * part_bytes_, memory);
+    co_await shared;
+  }
+
+  const std::size_t part_bytes_;
+};
+
+std::shared_ptr<std::byte> ordinary(std::size_t bytes) {
+  auto* const memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kPage}));
+  std::fill_n(memory, bytes, std::byte{});
+  return {memory, [](std::byte* data) { ::operator delete (data, std::align_val_t{kPage}); }};
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte> allocate_bytes(Communicator& communicator, std::size_t bytes) {
+  Group& group = CommunicatorAccess::group(communicator, "allocate");
+  constexpr std::size_t kMost = std::size_t{1} << 46;
+  if (bytes > kMost) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("{} bytes for each rank are more than memory can hold: was the count negative?", bytes),
+                {group.rank(), -1, "allocate", 0, 0, 0, {}});
+  }
+  Progress::Entry entry(group.engine().progress());
+  group.check();
+  Call call;
+  call.collective = Collective::allocate;
+  call.count = bytes;
+  const std::size_t part_bytes = std::max<std::size_t>((bytes + kPage - 1) / kPage, 1) * kPage;
+  Allocation allocation(group, call, part_bytes);
+  allocation.start();
+  group.engine().progress().finish(entry, allocation);
+  if (allocation.error()) std::rethrow_exception(allocation.error());
+  if (!allocation.memory) return ordinary(part_bytes);
+  const auto memory = std::make_shared<SharedMemory>(std::move(allocation.memory));
+  SharedRegions& regions = group.commons().regions();
+  regions.add(allocation.region, memory, part_bytes);
+  return {memory, regions.part(allocation.region, group.rank())};
+}
+
+}  // namespace rondo::detail

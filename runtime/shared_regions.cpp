@@ -1,0 +1,24 @@
+#include "runtime/shared_regions.hpp"
+
+namespace rondo::detail {
+
+SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t bytes, int member) const noexcept {
+  for (const Region& region : regions_) {
+    const auto memory = region.memory.lock();
+    if (!memory) continue;
+    const std::byte* const begin = memory->data() + static_cast<std::size_t>(member) * region.part_bytes;
+    if (data < begin || data + bytes > begin + region.part_bytes) continue;
+    return {region.number, static_cast<std::uint64_t>(data - begin)};
+  }
+  return {};
+}
+
+std::byte* SharedRegions::part(std::uint64_t number, int member) const noexcept {
+  for (const Region& region : regions_) {
+    const auto memory = region.number == number ? region.memory.lock() : nullptr;
+    if (memory) return memory->data() + static_cast<std::size_t>(member) * region.part_bytes;
+  }
+  return nullptr;
+}
+
+}  // namespace rondo::detail

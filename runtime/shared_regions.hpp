@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/shared_memory.hpp"
+
+namespace rondo::detail {
+
+/// Buffers that the members of a communicator have allocated in common memory, each member its own part of each region.
+/// A region is known as long as its owner, the user's buffer, lives.
+class SharedRegions {
+ public:
+  /// Where bytes lie: in which region (0: in none), and how far from the begin of the member's part.
+  struct Place {
+    std::uint64_t region = 0;
+    std::uint64_t offset = 0;
+  };
+
+  /// Ever allocated here: the same number on all members, unlike what still lives.
+  bool any() const noexcept { return made_ > 0; }
+  /// The number of the next region.
+  std::uint64_t next() noexcept { return ++made_; }
+
+  void add(std::uint64_t number, const std::shared_ptr<SharedMemory>& memory, std::size_t part_bytes) {
+    std::erase_if(regions_, [](const Region& region) { return region.memory.expired(); });
+    regions_.push_back({number, memory, part_bytes});
+  }
+  Place find(const std::byte* data, std::size_t bytes, int member) const noexcept;
+  /// The begin of a member's part; nullptr: the region is not known here any more.
+  std::byte* part(std::uint64_t number, int member) const noexcept;
+
+ private:
+  struct Region {
+    std::uint64_t number;
+    std::weak_ptr<SharedMemory> memory;
+    std::size_t part_bytes;
+  };
+
+  std::vector<Region> regions_;
+  std::uint64_t made_ = 0;
+};
+
+}  // namespace rondo::detail

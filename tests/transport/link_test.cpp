@@ -73,7 +73,7 @@ Ends make(const std::string& kind) {
   if (kind == "unix") return unix_pair();
   if (kind == "unix, header-sized spill") return unix_pair(sizeof(FrameHeader));
   if (kind == "shm") return shm_pair();
-  if (kind == "shm, a ring of 64 lines") return shm_pair(64);
+  if (kind == "shm, a ring of 256 lines") return shm_pair(256);
   return LoopbackLink::make_pair(4096);
 }
 
@@ -93,7 +93,7 @@ void run(Ends& ends, Recorder& left, Recorder& right, const std::function<bool()
 
 #define EVERY_LINK                                                                                                    \
   const std::string kind = GENERATE("tcp over IPv4", "tcp over IPv6", "unix", "unix, header-sized spill", "loopback", \
-                                    "shm", "shm, a ring of 64 lines");                                                \
+                                    "shm", "shm, a ring of 256 lines");                                               \
   CAPTURE(kind);                                                                                                      \
   Ends ends = make(kind);                                                                                             \
   Recorder left, right

@@ -67,6 +67,8 @@ struct Config {
   std::optional<Duration> timeout{std::chrono::seconds(1800)};  ///< RONDO_TIMEOUT: of an operation; off: none
   std::array<Algorithm, kCollectives> algorithm{};   ///< RONDO_ALGORITHM: `ring`, or `all_reduce=ring,broadcast=tree`
   std::array<bool, kCollectives> algorithm_named{};  ///< by its collective's name: one that it has not is an error
+  std::optional<Duration>
+      spin;                     ///< of a wait, before it gives its core away; unset: what the cores allow (no variable)
   std::size_t chunk_bytes = 0;  ///< RONDO_CHUNK_BYTES: of the pipeline; 0: the tuning table decides
 
   LogLevel log_level = LogLevel::warn;  ///< RONDO_LOG: error, warn, info, debug

@@ -153,9 +153,9 @@ TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank th
           "[process][failure]") {
   // What rank 1 does not take, does not send, and what in turn does not come from rank 2.
   const std::map<int, std::string> wanted{
-      {0, "timed_out peer 1: rondo: rank 0: send of 200000 bytes to rank 1 with tag 0: it was not received within"},
-      {2, "timed_out peer 1: rondo: rank 2: recv from rank 1 with tag 0: no such message came within the deadline"},
-      {3, "timed_out peer 2: rondo: rank 3: recv from rank 2 with tag 0: no such message came within the deadline"}};
+      {0, "timed_out peer 1: rondo: rank 0: send of 200000 bytes to rank 1 with tag 0: "},
+      {2, "timed_out peer 1: rondo: rank 2: recv from rank 1 with tag 0: "},
+      {3, "timed_out peer 2: rondo: rank 3: recv from rank 2 with tag 0: "}};
   const std::string act = GENERATE("sendrecv", "send-recv");
   const std::string transport = GENERATE("shm", "unix");
   const Failure failure = run_failing(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});

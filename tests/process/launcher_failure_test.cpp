@@ -118,7 +118,7 @@ TEST_CASE("what cannot be run is 126 or 127", "[process][launcher]") {
 TEST_CASE("--max-restarts starts all ranks again, with the number of the attempt", "[process][launcher]") {
   // Rank 1 fails when the others have said their line.
   const TemporaryDirectory directory;
-  const std::string said = directory / "$RONDO_ATTEMPT.";
+  const std::string said = directory.path() + "/$RONDO_ATTEMPT.";
   const std::string script =
       "echo attempt $RONDO_ATTEMPT of $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS;"
       "[ $RONDO_ATTEMPT = 2 ] && exit; touch " +

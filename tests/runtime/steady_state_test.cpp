@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -153,9 +154,12 @@ TEST_CASE("a small all_reduce by messages is one each way and allocates nothing"
       over(Transport::unix_socket));
 }
 
-// Whoever is kept from its core for long makes the other yield, sleep and be woken: that may happen now and then.
+// Ranks that wait for as long as it takes without giving their cores away. Now and then they look whether the world is
+// still there.
 TEST_CASE("messages and collectives in shared memory are no system call and no allocation", "[runtime][steady_state]") {
-  run_ranks(2, [](Communicator& world) {
+  Config patient;
+  patient.spin = std::chrono::hours(1);
+  const auto body = [](Communicator& world) {
     const auto check_none = [&](const char* what, const auto& step) {
       const Counts seen = count(world, step);
       const long calls = seen.sendmsg + seen.received + seen.epoll_ctl + seen.others;
@@ -171,5 +175,6 @@ TEST_CASE("messages and collectives in shared memory are no system call and no a
     check_none("barrier", [&] { barrier(world); });
     std::vector<char> in(1024);
     check_none("sendrecv", [&] { world.sendrecv(std::span(kilobyte), other, std::span(in), other); });
-  });
+  };
+  run_ranks(2, body, patient);
 }

@@ -214,14 +214,14 @@ Choice choose(const Question& question, Algorithm asked, Algorithm preferred, st
 }
 
 std::string print_tuning_table() {
-  std::string text = fmt::format("{:<15} {:>9} {:>12}  {:<12} {:<19} {:>8}\n", "collective", "up to", "ranks", "crowd",
-                                 "algorithm", "chunk");
+  constexpr auto kLine = "{:<15} {:>9} {:>12}  {:<8}  {:<12} {:<19} {:>8}\n";
+  std::string text = fmt::format(kLine, "collective", "up to", "ranks", "on", "crowd", "algorithm", "chunk");
   for (const TuningRule& rule : kTable) {
     const std::string bytes = rule.up_to_bytes == kAnyBytes ? "any" : format_size(rule.up_to_bytes);
     const std::string to = rule.ranks_to == kAnyRanks ? "any" : std::to_string(rule.ranks_to);
     const std::string chunk = rule.choice.chunk_bytes == 0 ? "whole" : format_size(rule.choice.chunk_bytes);
-    text += fmt::format("{:<15} {:>9} {:>12}  {:<12} {:<19} {:>8}\n", to_string(rule.collective), bytes,
-                        fmt::format("{} to {}", rule.ranks_from, to), crowd_name(rule.crowd),
+    text += fmt::format(kLine, to_string(rule.collective), bytes, fmt::format("{} to {}", rule.ranks_from, to),
+                        rule.reach == Reach::one_host ? "one host" : "any", crowd_name(rule.crowd),
                         to_string(rule.choice.algorithm), chunk);
   }
   return text;

@@ -78,11 +78,12 @@ class Idle {
     if (++polls_ <= policy_.polls) return Step::spin;
     const Time now = clock_.now();
     if (polls_ == policy_.polls + 1) since_ = looked_ = now;
+    if (now - looked_ >= policy_.look) {
+      looked_ = now;
+      return Step::look;
+    }
     if (now - since_ < habits_.spin) return Step::spin;
-    if (now - since_ >= policy_.yield || habits_.yields_are_long(now)) return Step::sleep;
-    if (now - looked_ < policy_.look) return Step::yield;
-    looked_ = now;
-    return Step::look;
+    return now - since_ >= policy_.yield || habits_.yields_are_long(now) ? Step::sleep : Step::yield;
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "runtime/world.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <numeric>
 #include <vector>
@@ -22,7 +23,10 @@ Engine::Settings engine_settings(int rank, int size, int ranks_here, const Confi
   settings.unexpected_bytes = config.unexpected_bytes;
   settings.timeout = config.timeout;
   settings.idle = IdlePolicy::for_ranks(ranks_here, usable_cores());
-  if (config.spin) settings.idle.spin = settings.idle.least_spin = *config.spin;
+  if (config.spin) {
+    settings.idle.spin = settings.idle.least_spin = *config.spin;
+    settings.idle.look = std::max(settings.idle.look, Duration(*config.spin) / 1000);
+  }
   settings.algorithm = config.algorithm;
   settings.algorithm_named = config.algorithm_named;
   settings.chunk_bytes = config.chunk_bytes;

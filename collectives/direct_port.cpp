@@ -16,8 +16,21 @@ constexpr int kLooksPerPoll = 8;
 constexpr int kLooksPerRound = 16;
 constexpr int kRounds = 64;
 constexpr int kCrowdedRounds = 16;
-// Ranks whose bytes are combined without memory of our own for their addresses.
-constexpr std::size_t kFewRanks = 16;
+
+/// An address for each rank, without an allocation for as many as a small host has.
+class Addresses {
+ public:
+  explicit Addresses(std::size_t ranks) : many_(ranks > kFew ? ranks : 0), count_(ranks) {}
+  std::span<const std::byte*> all() noexcept {
+    return count_ > kFew ? std::span(many_) : std::span(few_).first(count_);
+  }
+
+ private:
+  static constexpr std::size_t kFew = 16;
+  std::array<const std::byte*, kFew> few_;
+  std::vector<const std::byte*> many_;
+  const std::size_t count_;
+};
 
 }  // namespace
 
@@ -100,11 +113,8 @@ void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& ow
 }
 
 void DirectPort::fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into) {
-  std::array<const std::byte*, kFewRanks> few;
-  std::vector<const std::byte*> many;
-  const auto ranks = static_cast<std::size_t>(size());
-  if (ranks > kFewRanks) many.resize(ranks);
-  const std::span<const std::byte*> inputs = ranks > kFewRanks ? std::span(many) : std::span(few).first(ranks);
+  Addresses addresses(static_cast<std::size_t>(size()));
+  const auto inputs = addresses.all();
   for (int member = 0; member < size(); ++member) {
     inputs[static_cast<std::size_t>(member)] =
         member == rank() ? memory_.readable(own) : arena_.bytes(step, member) + at * memory_.element_bytes();
@@ -139,10 +149,8 @@ bool DirectPort::find_buffers(const Step& step, std::vector<Mapped>& ranks) cons
 void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t begin, std::size_t count) {
   const std::size_t offset = begin * memory_.element_bytes();
   const std::size_t bytes = count * memory_.element_bytes();
-  std::array<const std::byte*, kFewRanks> few;
-  std::vector<const std::byte*> many;
-  if (ranks.size() > kFewRanks) many.resize(ranks.size());
-  const auto inputs = ranks.size() > kFewRanks ? std::span(many) : std::span(few).first(ranks.size());
+  Addresses addresses(ranks.size());
+  const auto inputs = addresses.all();
   std::transform(ranks.begin(), ranks.end(), inputs.begin(), [&](const Mapped& one) { return one.input + offset; });
   std::byte* const result = ranks[static_cast<std::size_t>(rank())].output + offset;
   memory_.reduction().fold(inputs, result, count);

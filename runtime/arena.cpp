@@ -38,7 +38,6 @@ Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_byt
 Arena::Step Arena::next(std::size_t bytes) noexcept {
   Step step;
   step.number = ++step_;
-  step.bytes = bytes;
   step.in_slots = bytes <= kInlineBytes;
   step.after = step_ > kDepth ? step_ - kDepth : 0;
   if (!step.in_slots) {

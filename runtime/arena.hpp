@@ -46,8 +46,7 @@ class Arena {
   struct Step {
     std::uint64_t number = 0;
     std::uint64_t after = 0;  ///< everybody must have entered a step later than this before it may be entered
-    std::size_t bytes = 0;    ///< that each member may contribute
-    std::size_t offset = 0;   ///< of those bytes in each region, unless they lie in the slots
+    std::size_t offset = 0;   ///< of a member's bytes in its region, unless they lie in its slot
     bool in_slots = true;
   };
 

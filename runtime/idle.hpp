@@ -33,9 +33,10 @@ struct IdleHabits {
 
   /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
   static constexpr Duration kLongYield = std::chrono::milliseconds(1);
-  /// Then no yield is tried for a while, for longer each time.
-  static constexpr Duration kLeastAvoided = std::chrono::milliseconds(20);
-  static constexpr Duration kMostAvoided = std::chrono::seconds(2);
+  /// Then no yield is tried for a while: at first for about what it has cost, for longer each time, and for less again
+  /// as short ones come.
+  static constexpr Duration kLeastAvoided = std::chrono::milliseconds(2);
+  static constexpr Duration kMostAvoided = std::chrono::seconds(1);
 
   /// Gives the core away, to be had back after everybody else on it; remembers when that took long.
   void yield(const Clock& clock) {
@@ -45,8 +46,8 @@ struct IdleHabits {
     if (after - before > kLongYield) {
       no_yield_until = after + avoided;
       avoided = std::min(2 * avoided, kMostAvoided);
-    } else if (avoided > kLeastAvoided) {
-      avoided -= std::chrono::milliseconds(1);
+    } else {
+      avoided = std::max(avoided - avoided / 64, kLeastAvoided);
     }
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.

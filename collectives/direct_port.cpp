@@ -82,13 +82,15 @@ bool DirectPort::entered_soon(const Step& step, int from, int to) {
   const bool crowded = engine.settings().idle.spin == Duration::zero();
   IdleHabits& habits = engine.progress().habits();
   Members members{this, step, &has_entered, from, to};
+  Time now{};
   for (int round = 0; round < (crowded ? kCrowdedRounds : kRounds); ++round) {
     for (int look = 0; look < kLooksPerRound; ++look) {
       if (members()) return true;
     }
     if (!crowded) continue;
-    if (habits.yields_are_long(engine.clock().now())) return false;
-    habits.yield(engine.clock());
+    if (round == 0) now = engine.clock().now();
+    if (habits.yields_are_long(now)) return false;
+    now = habits.yield(engine.clock(), now);
   }
   return false;
 }

@@ -38,9 +38,9 @@ struct IdleHabits {
   static constexpr Duration kLeastAvoided = std::chrono::milliseconds(2);
   static constexpr Duration kMostAvoided = std::chrono::seconds(1);
 
-  /// Gives the core away, to be had back after everybody else on it; remembers when that took long.
-  void yield(const Clock& clock) {
-    const Time before = clock.now();
+  /// Gives the core away, to be had back after everybody else on it; remembers when that took long. Takes and returns
+  /// what time it is.
+  Time yield(const Clock& clock, Time before) {
     ::sched_yield();
     const Time after = clock.now();
     if (after - before > kLongYield) {
@@ -49,6 +49,7 @@ struct IdleHabits {
     } else {
       avoided = std::max(avoided - avoided / 64, kLeastAvoided);
     }
+    return after;
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < no_yield_until; }

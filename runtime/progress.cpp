@@ -145,7 +145,7 @@ bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::op
       if (contenders_.load(std::memory_order_relaxed) > 0) {
         give_way(lock);
       } else {
-        habits_.yield(clock_);
+        habits_.yield(clock_, clock_.now());
       }
       return true;
     case Idle::Step::look:

@@ -96,7 +96,9 @@ void Control::take_inherited() {
                     "an earlier init of this process",
                     fd));
   }
-  socket_ = Descriptor(fd);
+  // Under another number, so that another init of this process finds nothing here.
+  const Descriptor inherited(fd);
+  socket_ = Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   take_welcome();
 }
 

@@ -96,6 +96,8 @@ class Engine {
   /// Descriptors that peers have passed, by number.
   void keep_passed(std::uint64_t number, Descriptor descriptor) { passed_[number] = std::move(descriptor); }
   Descriptor take_passed(std::uint64_t number);
+  /// Something is wrong in the job, and every rank that it concerns is told what.
+  bool failure_seen() const noexcept { return failure_seen_; }
   void expect_any(int change) noexcept { expected_from_any_ += change; }
 
   // Running.

@@ -264,7 +264,7 @@ void Peer::handle(const FrameHeader& header) {
       const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
                                       [&](const auto& entry) { return entry.first == header.id; });
       if (found == awaiting_cts_.end()) {
-        if (header.number != 0) control(FrameKind::cancel, header.number, 0, 0);
+        if (header.number != 0) control(FrameKind::cancel, header.number, engine_.failure_seen() ? 1 : 0, 0);
         return;
       }
       SendMessage& message = *found->second;
@@ -275,6 +275,8 @@ void Peer::handle(const FrameHeader& header) {
     }
     case FrameKind::cancel:
       if (ReceiveMessage* const receive = take_awaiting(header.id)) {
+        // Of a failure this rank hears the cause itself, if not yet then soon.
+        if (header.number != 0 && engine_.control()) return;
         receive->fail(std::make_exception_ptr(
             Error(Errc::peer_failed, fmt::format("{}: the sender gave the message up", receive->describe()))));
       }

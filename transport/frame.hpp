@@ -13,7 +13,7 @@ enum class FrameKind : std::uint8_t {
   rts,        ///< request to send: a message of `bytes` waits at the sender under `id`
   cts,        ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`
   data,       ///< payload of the message whose cts named `id`
-  cancel,     ///< the sender gave up the message that the receiver awaits under `id`
+  cancel,     ///< the sender gave up the message that the receiver awaits under `id`; `number` 1: because of a failure
   credit,     ///< the receiver has consumed `bytes` more of what was sent eagerly
   bye,        ///< the last frame of a peer that leaves in order; `number` is 1 when it leaves after an error
 };

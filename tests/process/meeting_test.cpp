@@ -248,3 +248,11 @@ TEST_CASE("all ranks of a job that starts again meet again", "[process][meeting]
   CHECK(ended.status == 0);
   CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: exited with status 9"));
 }
+
+TEST_CASE("a second init beside the first is told so at once", "[process][meeting]") {
+  const auto ended = launch_with(2, {"-x", "MEETING_MODE=twice"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 1);
+  CHECK(lines_with(ended.out, "failed with bad_configuration: ") >= 1);
+  CHECK_THAT(ended.out, ContainsSubstring("taken by an earlier init of this process"));
+}

@@ -18,6 +18,7 @@ constexpr Duration kShortSleep = std::chrono::milliseconds(20);
 // What a rank that said goodbye to the hub may still have in flight towards this one.
 constexpr Duration kLeaverGrace = std::chrono::milliseconds(300);
 constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
+constexpr auto kHasLeft = "has left: it said goodbye";
 // Memory for unexpected messages that is kept for the next one.
 constexpr std::size_t kKeptMessages = 256;
 constexpr std::size_t kKeptBytes = std::size_t{64} << 10;
@@ -138,7 +139,7 @@ void Engine::peer_lost(Peer& peer, const std::string& cause) {
   if (peer.gone()) return;
   peer.detach(cause);
   if (control_ && control_->descriptor() >= 0) {
-    suspects_.push_back({&peer, cause, clock_.now()});
+    suspects_.push_back({&peer, cause, clock_.now(), false});
   } else {
     peer_dead(peer.world_rank(), cause);
   }
@@ -160,12 +161,27 @@ void Engine::peer_dead(int world_rank, const std::string& cause) {
 
 void Engine::peer_left(Peer& peer) {
   if (peer.gone()) return;
-  peer.detach("has left: it said goodbye");
-  for_groups_with(peer.world_rank(), [&](Group& group, int member) { group.member_left(member, peer.cause()); });
+  peer.detach(kHasLeft);
+  tell_groups_left(peer);
+}
+
+void Engine::tell_groups_left(Peer& peer) {
+  for_groups_with(peer.world_rank(), [&](Group& group, int member) { group.member_left(member, kHasLeft); });
 }
 
 void Engine::peer_unreachable(int world_rank, const std::string& cause) {
-  peer(world_rank).detach("could not be reached: " + cause);
+  Peer& unreached = peer(world_rank);
+  if (unreached.gone()) return;
+  const bool leaving =
+      std::any_of(leavers_.begin(), leavers_.end(), [&](const Suspect& leaver) { return leaver.peer == &unreached; });
+  if (leaving) return peer_left(unreached);
+  unreached.detach("could not be reached: " + cause);
+  if (!control_ || control_->descriptor() < 0) return report_unreachable(world_rank, cause);
+  // Most likely it has just ended, one way or the other: the hub is about to say.
+  suspects_.push_back({&unreached, cause, clock_.now(), true});
+}
+
+void Engine::report_unreachable(int world_rank, const std::string& cause) {
   for_groups_with(world_rank, [&](Group& group, int member) {
     group.report_failure(Error(Errc::peer_failed,
                                fmt::format("rank {} could not reach rank {}: {}", group.rank(), member, cause),
@@ -273,8 +289,12 @@ void Engine::handle(const Notice& notice) {
       return peer_dead(notice.rank, notice.text);
     case Notice::Kind::left: {
       Peer& leaver = peer(notice.rank);
-      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now()});
-      return;
+      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now(), false});
+      const auto suspect = std::find_if(suspects_.begin(), suspects_.end(),
+                                        [&](const Suspect& one) { return one.peer == &leaver && one.unreachable; });
+      if (suspect == suspects_.end()) return;
+      suspects_.erase(suspect);
+      return tell_groups_left(leaver);
     }
     case Notice::Kind::abort:
       failure_seen_ = true;
@@ -305,7 +325,11 @@ void Engine::tick(Time now) {
     }
     const Suspect suspect = suspects_[i];
     suspects_.erase(suspects_.begin() + static_cast<std::ptrdiff_t>(i));
-    peer_dead(suspect.peer->world_rank(), suspect.cause);
+    if (suspect.unreachable) {
+      report_unreachable(suspect.peer->world_rank(), suspect.cause);
+    } else {
+      peer_dead(suspect.peer->world_rank(), suspect.cause);
+    }
   }
   std::erase_if(leavers_, [&](const Suspect& leaver) {
     if (now - leaver.since <= kLeaverGrace || (connector_ && connector_->busy())) return false;

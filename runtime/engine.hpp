@@ -128,11 +128,14 @@ class Engine {
     Peer* peer;
     std::string cause;
     Time since;
+    bool unreachable = false;  // there was no connection that could end
   };
 
   bool rest(bool resting);
   void poll_control();
   void handle(const Notice& notice);
+  void report_unreachable(int world_rank, const std::string& cause);
+  void tell_groups_left(Peer& peer);
   void peer_dead(int world_rank, const std::string& cause);
   void watch_operations(Time now);
   template <typename Action>

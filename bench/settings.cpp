@@ -13,6 +13,7 @@
 #include <rondo/size.hpp>
 #include <rondo/tuning.hpp>
 
+#include "bench/command_line.hpp"
 #include "bench/element_dispatch.hpp"
 
 namespace rondo::bench {
@@ -235,14 +236,7 @@ Settings parse_settings(const std::vector<std::string>& arguments) {
   CLI::App app("Times rondo's operations and checks their results.", "rondo-bench");
   app.footer(std::string(kFooter));
   add_options(app, typed, settings);
-  try {
-    // CLI11 takes the arguments last first.
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    throw HelpAsked(app.help());
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
-  }
+  parse(app, arguments);
   if (typed.operation.empty()) throw UsageError(fmt::format("an operation is missing; known: {}", known_operations()));
   interpret(typed, settings);
   check_numbers(settings);

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "bench/command_line.hpp"
 #include "bench/compare/comparison_report.hpp"
 #include "bench/plot.hpp"
 #include "bench/report.hpp"
@@ -112,13 +113,7 @@ CompareSettings parse_compare_settings(const std::vector<std::string>& arguments
   CLI::App app(kDescription, "rondo-bench compare");
   app.footer(kFooter);
   add_options(app, typed, settings);
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    throw HelpAsked(app.help());
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
-  }
+  parse(app, arguments);
   interpret(typed, settings.plan);
   return settings;
 }

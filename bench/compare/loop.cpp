@@ -10,6 +10,8 @@
 #include <rondo/error.hpp>
 #include <rondo/size.hpp>
 
+#include "bench/command_line.hpp"
+
 namespace rondo::bench {
 namespace {
 
@@ -69,13 +71,7 @@ LoopSettings parse_loop_settings(const std::string& program, const std::vector<s
   app.add_option("--loops", loops, "OPERATION:BYTES,...")->required();
   app.add_option("--seconds", settings.seconds, "about, for each loop")->check(CLI::PositiveNumber);
   app.add_option("-n", settings.ranks, "start so many ranks");
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    throw HelpAsked(app.help());
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
-  }
+  parse(app, arguments);
   for (const auto& text : split(loops, ',')) settings.loops.push_back(parse_loop(text));
   return settings;
 }

@@ -8,6 +8,7 @@
 #include <rondo/error.hpp>
 #include <rondo/size.hpp>
 
+#include "bench/command_line.hpp"
 #include "bench/statistics.hpp"
 #include "bench/table.hpp"
 #include "bench/tune/candidates.hpp"
@@ -140,13 +141,7 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   app.add_option("--seconds", settings.seconds, "of --measure, about, for each")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    throw HelpAsked(app.help());
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
-  }
+  parse(app, arguments);
   settings.operation = operation_named(operation);
   if (facts(settings.operation).point_to_point()) throw UsageError(fmt::format("{} has no algorithms", operation));
   settings.path = parse_path(path);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "bench/command_line.hpp"
 #include "bench/report.hpp"
 #include "bench/tune/rules.hpp"
 #include "runtime/cores.hpp"
@@ -77,13 +78,7 @@ TuneSettings parse_tune_settings(const std::vector<std::string>& arguments) {
   Typed typed;
   CLI::App app(kDescription, "rondo-bench tune");
   add_options(app, typed, settings);
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::CallForHelp&) {
-    throw HelpAsked(app.help());
-  } catch (const CLI::ParseError& error) {
-    throw UsageError(error.what());
-  }
+  parse(app, arguments);
   for (const auto& text : typed.operations) {
     const Operation operation = operation_named(text);
     if (facts(operation).point_to_point()) throw UsageError(fmt::format("{} has no algorithms", text));

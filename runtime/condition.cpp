@@ -27,4 +27,13 @@ bool Condition::look() {
 
 void Condition::withdraw() noexcept { group_.engine().remove(*this); }
 
+void Condition::find_leavers() {
+  Engine& engine = group().engine();
+  for (int member = 0; !done() && member < group().size(); ++member) {
+    if (!awaits(member)) continue;
+    const Peer& peer = engine.peer(group().world_rank(member));
+    if (peer.gone() && !engine.suspected(peer)) group().member_left(member, peer.cause());
+  }
+}
+
 }  // namespace rondo::detail

@@ -17,6 +17,8 @@ class Condition : public Message, public ListNode<Condition, InEngine> {
  public:
   /// Completes when it is met. True: it has.
   bool look();
+  /// Members who left before it was made are not told of again.
+  void find_leavers();
 
   std::string describe() const override { return "a step in shared memory"; }
   std::string missing() const override { return "not all members came"; }
@@ -46,6 +48,7 @@ class Until {
   }
   bool await_suspend(std::coroutine_handle<> waiter) {
     condition_.emplace(operation_, check_);
+    condition_->find_leavers();
     if (condition_->done()) return false;
     condition_->await_suspend(waiter);
     return true;

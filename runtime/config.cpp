@@ -47,17 +47,50 @@ bool parse_switch(std::string_view text) {
   reject(text, "1 or 0");
 }
 
-Config::Duration parse_limit(std::string_view text) {
-  const auto duration = parse_duration(text);
-  if (!duration) reject(text, "a duration like 300, 1.5 or 500ms");
+/// Nothing for what is no duration.
+std::optional<Config::Duration> duration_of(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, double>, 6> units{
+      {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"m", 60e9}, {"h", 3600e9}}};
+  double number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  const auto scale = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.first == unit; });
+  constexpr double century = 3.15e18;  // nanoseconds; more would not fit 63 bits
+  if (failed != std::errc{} || scale == units.end() || !std::isfinite(number) || number < 0 ||
+      number * scale->second > century) {
+    return std::nullopt;
+  }
+  return Config::Duration(std::llround(number * scale->second));
+}
+
+Config::Duration parse_limit(std::string_view text, std::string_view or_else = "") {
+  const auto duration = duration_of(text);
+  if (!duration || duration->count() == 0) {
+    reject(text, fmt::format("seconds above 0, like 300 or 1.5, or 500ms, 5m, 1h{}", or_else));
+  }
   return *duration;
+}
+
+std::optional<Config::Duration> parse_timeout(std::string_view text) {
+  if (text == "off") return std::nullopt;
+  return parse_limit(text, ", or off for no deadline");
+}
+
+/// "ring, tree, ...": the names of these values.
+template <typename Enum>
+std::string names(Enum first, Enum last) {
+  std::string text;
+  for (auto i = static_cast<int>(first); i <= static_cast<int>(last); ++i) {
+    text += (text.empty() ? "" : ", ") + std::string(to_string(static_cast<Enum>(i)));
+  }
+  return text;
 }
 
 /// "ring", or "all_reduce=ring,broadcast=tree".
 void read_algorithms(Config& config, std::string_view text) {
   const auto parse = [&](std::string_view name) {
     const auto algorithm = parse_algorithm(name);
-    if (!algorithm) reject(text, fmt::format("an algorithm instead of \"{}\"", printable(name, 64)));
+    if (!algorithm) reject(name, "one of " + names(Algorithm::automatic, Algorithm::two_level));
     return *algorithm;
   };
   for (std::string_view rest = text; !rest.empty();) {
@@ -70,7 +103,7 @@ void read_algorithms(Config& config, std::string_view text) {
       continue;
     }
     const auto collective = parse_collective(item.substr(0, equals));
-    if (!collective) reject(text, fmt::format("a collective instead of \"{}\"", printable(item.substr(0, equals), 64)));
+    if (!collective) reject(item.substr(0, equals), "one of " + names(Collective::all_reduce, Collective::barrier));
     const auto index = static_cast<std::size_t>(*collective);
     config.algorithm[index] = parse(item.substr(equals + 1));
     config.algorithm_named[index] = config.algorithm[index] != Algorithm::automatic;
@@ -121,14 +154,17 @@ const std::array kKnobs{
     Knob{"RONDO_UNEXPECTED_BYTES", "memory for messages that nobody asked for yet",
          [](Config& c, std::string_view text) { c.unexpected_bytes = parse_size(text); },
          [](const Config& c) { return format_size(c.unexpected_bytes); }},
-    Knob{"RONDO_TIMEOUT", "of an operation; default 1800 (seconds); off: none",
-         [](Config& c, std::string_view text) { c.timeout = parse_duration(text); },
+    Knob{"RONDO_TIMEOUT", "of an operation, above 0; default 1800 (seconds); off: none",
+         [](Config& c, std::string_view text) { c.timeout = parse_timeout(text); },
          [](const Config& c) { return format_duration(c.timeout); }},
     Knob{"RONDO_ALGORITHM", "ring, or all_reduce=ring,broadcast=tree; default: the tuning table", read_algorithms,
          print_algorithms},
     Knob{"RONDO_CHUNK_BYTES", "of pipelined collectives; 0: the tuning table",
          [](Config& c, std::string_view text) { c.chunk_bytes = parse_size(text); },
          [](const Config& c) { return format_size(c.chunk_bytes); }},
+    Knob{"RONDO_DETERMINISTIC", "1: reductions combine in rank order, whatever the count, chunks and transport",
+         [](Config& c, std::string_view text) { c.deterministic = parse_switch(text); },
+         [](const Config& c) { return std::string(c.deterministic ? "1" : "0"); }},
     Knob{"RONDO_LOG", "error, warn, info, debug; default warn",
          [](Config& c, std::string_view text) {
            c.log_level = one_of(text, std::array{LogLevel::error, LogLevel::warn, LogLevel::info, LogLevel::debug});
@@ -169,8 +205,11 @@ void warn_of_unknown(Config& config, const Environment& environment) {
     const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
       return edit_distance(name, a.name) < edit_distance(name, b.name);
     });
-    config.warnings.push_back(
-        fmt::format("{}: nothing reads this variable, did you mean {}?", printable(name, 64), nearest->name));
+    // One slip in three letters: what is further off was not meant.
+    const std::size_t letters = name.size() - std::string_view("RONDO_").size();
+    const bool near = edit_distance(name, nearest->name) <= std::max<std::size_t>(letters / 3, 1);
+    config.warnings.push_back(fmt::format("{}: nothing reads this variable{}", printable(name, 64),
+                                          near ? fmt::format(", did you mean {}?", nearest->name) : ""));
   }
 }
 
@@ -198,20 +237,8 @@ std::string_view to_string(Transport transport) noexcept {
 
 std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
   if (text == "off") return std::nullopt;
-  constexpr std::array<std::pair<std::string_view, double>, 6> units{
-      {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"m", 60e9}, {"h", 3600e9}}};
-  double number = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  const auto scale = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.first == unit; });
-  constexpr double century = 3.15e18;  // nanoseconds; more would not fit 63 bits
-  if (failed != std::errc{} || scale == units.end() || !std::isfinite(number) || number < 0 ||
-      number * scale->second > century) {
-    throw Error(Errc::invalid_argument, fmt::format("duration: got \"{}\", wanted seconds like 300 or 1.5, or 500ms, "
-                                                    "5m, 1h, off",
-                                                    printable(text, 64)));
-  }
-  return std::chrono::nanoseconds(std::llround(number * scale->second));
+  if (const auto duration = duration_of(text)) return duration;
+  reject(text, "seconds like 300 or 1.5, or 500ms, 5m, 1h, off");
 }
 
 std::string format_duration(std::optional<std::chrono::nanoseconds> duration) {

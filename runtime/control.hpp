@@ -32,7 +32,8 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
   /// Closes the connection. Without an earlier `goodbye` the others see a dead rank. Where the hub is ours it ends
-  /// too, after at most 200 ms: the others keep their links, but nobody tells them of deaths any more.
+  /// too, after at most 200 ms (after a second where the meeting failed: who is still on his way hears why): the others
+  /// keep their links, but nobody tells them of deaths any more.
   ~Control();
 
   /// Numeric address of our end towards the hub (on rank 0, of the hub); empty where the hub is reached by an inherited

@@ -130,7 +130,12 @@ void Control::start_hub() {
   const MeetingPoint& point = identity_.meeting;
   MeetingNote note;
   if (point.kind == MeetingPoint::Kind::file) {
-    meeting_file_.emplace(point.path);
+    try {
+      meeting_file_.emplace(point.path);
+    } catch (const Error& error) {
+      if (error.code() != Errc::address_in_use) throw;
+      name_holder(point, error.cause());
+    }
     note.nonce = random_name();
     note.key = JobKey::random();
     key_ = note.key;
@@ -176,7 +181,7 @@ void Control::listen(HubThread& hub, const MeetingPoint& point) {
   }
 }
 
-/// Somebody listens where rank 0 should: another rank 0 of this job, another job, or no rondo at all.
+/// Somebody is where rank 0 should be: another rank 0 of this job, another job, or no rondo at all.
 void Control::name_holder(const MeetingPoint& point, const std::string& cause) {
   std::string answer;
   config_.handshake_timeout = std::min(config_.handshake_timeout, kHolderPatience);
@@ -187,8 +192,9 @@ void Control::name_holder(const MeetingPoint& point, const std::string& cause) {
     if (error.code() == Errc::duplicate_rank) throw;
     answer = error.cause();
   }
-  throw Error(Errc::address_in_use,
-              fmt::format("rank 0 cannot listen on {}: {}; asked who it is: {}", to_string(point), cause, answer));
+  throw Error(Errc::address_in_use, fmt::format("rank 0 cannot {} {}: {}; asked who it is: {}",
+                                                point.kind == MeetingPoint::Kind::file ? "hold" : "listen on",
+                                                to_string(point), cause, answer));
 }
 
 void Control::find_hub() {

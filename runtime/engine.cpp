@@ -15,10 +15,7 @@ constexpr unsigned kPassesPerLook = 64;
 // What an idle rank sleeps at the most, and while a clock runs against somebody.
 constexpr Duration kLongSleep = std::chrono::milliseconds(500);
 constexpr Duration kShortSleep = std::chrono::milliseconds(20);
-// What a rank that said goodbye to the hub may still have in flight towards this one.
-constexpr Duration kLeaverGrace = std::chrono::milliseconds(300);
 constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
-constexpr auto kHasLeft = "has left: it said goodbye";
 // Memory for unexpected messages that is kept for the next one.
 constexpr std::size_t kKeptMessages = 256;
 constexpr std::size_t kKeptBytes = std::size_t{64} << 10;
@@ -79,6 +76,7 @@ Group& Engine::make_group(std::uint64_t id, std::vector<int> members) {
 
 void Engine::close_group(Group& group) {
   closed_groups_.insert(group.id());
+  last_found_ = nullptr;
   auto closed = groups_.extract(group.id());
   if (group.idle()) return;
   // Handles of unfinished operations still refer to it.
@@ -89,8 +87,10 @@ void Engine::close_group(Group& group) {
 }
 
 Group* Engine::find_group(std::uint64_t id) {
+  if (last_found_ && last_found_->id() == id) return last_found_;
   const auto found = groups_.find(id);
-  return found == groups_.end() ? nullptr : found->second.get();
+  if (found == groups_.end()) return nullptr;
+  return last_found_ = found->second.get();
 }
 
 Unexpected* Engine::keep_early(const FrameHeader& header, int world_rank) {
@@ -126,67 +126,6 @@ Peer& Engine::peer(int world_rank) {
 
 void Engine::connect(Peer& peer) {
   if (connector_) connector_->connect(peer.world_rank());
-}
-
-template <typename Action>
-void Engine::for_groups_with(int world_rank, Action action) {
-  for (auto& [id, group] : groups_) {
-    if (const int member = group->member(world_rank); member >= 0) action(*group, member);
-  }
-}
-
-void Engine::peer_lost(Peer& peer, const std::string& cause) {
-  if (peer.gone()) return;
-  peer.detach(cause);
-  if (control_ && control_->descriptor() >= 0) {
-    suspects_.push_back({&peer, cause, clock_.now(), false});
-  } else {
-    peer_dead(peer.world_rank(), cause);
-  }
-}
-
-bool Engine::suspected(const Peer& peer) const noexcept {
-  return std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& suspect) { return suspect.peer == &peer; });
-}
-
-void Engine::peer_dead(int world_rank, const std::string& cause) {
-  failure_seen_ = true;
-  peer(world_rank).detach(cause);
-  if (!dead_.emplace(world_rank, cause).second) return;
-  for_groups_with(world_rank, [&](Group& group, int member) {
-    group.poison(Error(Errc::peer_failed, fmt::format("rank {} died: {}", member, cause),
-                       {group.rank(), member, "", 0, 0, 0, {}}));
-  });
-}
-
-void Engine::peer_left(Peer& peer) {
-  if (peer.gone()) return;
-  peer.detach(kHasLeft);
-  tell_groups_left(peer);
-}
-
-void Engine::tell_groups_left(Peer& peer) {
-  for_groups_with(peer.world_rank(), [&](Group& group, int member) { group.member_left(member, kHasLeft); });
-}
-
-void Engine::peer_unreachable(int world_rank, const std::string& cause) {
-  Peer& unreached = peer(world_rank);
-  if (unreached.gone()) return;
-  const bool leaving =
-      std::any_of(leavers_.begin(), leavers_.end(), [&](const Suspect& leaver) { return leaver.peer == &unreached; });
-  if (leaving) return peer_left(unreached);
-  unreached.detach("could not be reached: " + cause);
-  if (!control_ || control_->descriptor() < 0) return report_unreachable(world_rank, cause);
-  // Most likely it has just ended, one way or the other: the hub is about to say.
-  suspects_.push_back({&unreached, cause, clock_.now(), true});
-}
-
-void Engine::report_unreachable(int world_rank, const std::string& cause) {
-  for_groups_with(world_rank, [&](Group& group, int member) {
-    group.report_failure(Error(Errc::peer_failed,
-                               fmt::format("rank {} could not reach rank {}: {}", group.rank(), member, cause),
-                               {group.rank(), member, "", 0, 0, 0, {}}));
-  });
 }
 
 void Engine::wake(int world_rank) {
@@ -269,98 +208,6 @@ std::size_t Engine::poll(bool everything) {
   return moved;
 }
 
-void Engine::poll_control() {
-  while (auto notice = control_->poll()) handle(*notice);
-}
-
-void Engine::handle(const Notice& notice) {
-  switch (notice.kind) {
-    case Notice::Kind::poisoned: {
-      failure_seen_ = true;
-      Group* const group = find_group(notice.communicator);
-      if (!group) {
-        early_poison_.emplace(notice.communicator, notice);
-        return;
-      }
-      return group->poison(Error(notice.code, notice.text, {group->rank(), -1, "", 0, 0, 0, {}}));
-    }
-    case Notice::Kind::dead:
-      std::erase_if(suspects_, [&](const Suspect& suspect) { return suspect.peer->world_rank() == notice.rank; });
-      return peer_dead(notice.rank, notice.text);
-    case Notice::Kind::left: {
-      Peer& leaver = peer(notice.rank);
-      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now(), false});
-      const auto suspect = std::find_if(suspects_.begin(), suspects_.end(),
-                                        [&](const Suspect& one) { return one.peer == &leaver && one.unreachable; });
-      if (suspect == suspects_.end()) return;
-      suspects_.erase(suspect);
-      return tell_groups_left(leaver);
-    }
-    case Notice::Kind::abort:
-      failure_seen_ = true;
-      for (auto& [id, group] : groups_) {
-        group->poison(Error(notice.code, notice.text, {group->rank(), group->member(notice.rank), "", 0, 0, 0, {}}));
-      }
-      return;
-    case Notice::Kind::failed:
-    case Notice::Kind::stalled:
-    case Notice::Kind::goodbye: log_.debug("the hub sent {}, which only ranks send", to_string(notice.kind));
-  }
-}
-
-void Engine::tick_if_due() {
-  const Time now = clock_.now();
-  if (now - last_tick_ < kShortSleep) return;
-  tick(now);
-  poll(true);
-}
-
-void Engine::tick(Time now) {
-  last_tick_ = now;
-  for (auto& [id, group] : groups_) group->verdict_overdue(now);
-  for (std::size_t i = 0; i < suspects_.size();) {
-    if (now - suspects_[i].since <= settings_.verdict_wait) {
-      ++i;
-      continue;
-    }
-    const Suspect suspect = suspects_[i];
-    suspects_.erase(suspects_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (suspect.unreachable) {
-      report_unreachable(suspect.peer->world_rank(), suspect.cause);
-    } else {
-      peer_dead(suspect.peer->world_rank(), suspect.cause);
-    }
-  }
-  std::erase_if(leavers_, [&](const Suspect& leaver) {
-    if (now - leaver.since <= kLeaverGrace || (connector_ && connector_->busy())) return false;
-    if (!leaver.peer->connected()) peer_left(*leaver.peer);
-    return true;
-  });
-  watch_operations(now);
-}
-
-void Engine::watch_operations(Time now) {
-  for (auto& [id, group] : groups_) {
-    Operation* const operation = group->oldest_operation();
-    if (!operation || group->poisoned()) continue;
-    const Duration age = now - operation->started();
-    if (age >= settings_.stall_after && !operation->stall_told && control_) {
-      operation->stall_told = true;
-      Notice notice;
-      notice.kind = Notice::Kind::stalled;
-      notice.rank = settings_.rank;
-      notice.communicator = id;
-      notice.number = operation->number();
-      notice.call = operation->call();
-      control_->tell(notice);
-    }
-    if (age >= settings_.notice_after * (1LL << std::min(operation->notices, 30))) {
-      ++operation->notices;
-      log_.warn("{}", operation->describe(now));
-    }
-  }
-}
-
 Duration Engine::prepare_to_sleep() {
   if (rest(true)) {
     Resting::order();
@@ -384,7 +231,7 @@ Duration Engine::prepare_to_sleep() {
 bool Engine::rest(bool resting) {
   bool shared = false;
   for (Peer* peer : active_) shared |= peer->link()->rest(resting);
-  for (auto& [id, group] : groups_) shared |= group->commons().rest(resting);
+  for (auto& [id, group] : groups_) shared |= group->rest(resting);
   return shared;
 }
 

@@ -43,9 +43,11 @@ class Engine {
     std::array<Algorithm, Config::kCollectives> algorithm{};   ///< preferred, where it is possible
     std::array<bool, Config::kCollectives> algorithm_named{};  ///< must be possible, or is an error
     std::size_t chunk_bytes = 0;                               ///< of the pipeline; 0: the tuning table decides
+    bool deterministic = false;                                ///< reductions combine in rank order
     bool oversubscribed = false;                               ///< some host has more ranks than cores
     std::vector<int> hosts;                                    ///< by rank: equal ones may share memory; -1: does not
     std::size_t staging_bytes = std::size_t{8} << 20;          ///< of a communicator, for collectives in shared memory
+    std::size_t slices_from = std::size_t{256} << 10;          ///< bytes; see two_level.hpp
     Duration verdict_wait{std::chrono::milliseconds(500)};     ///< for the hub's word on a failure seen here
     Duration stall_after{std::chrono::seconds(1)};             ///< then the hub compares calls
     Duration notice_after{std::chrono::seconds(10)};           ///< then a line names who is absent; then at twice, ...
@@ -137,7 +139,6 @@ class Engine {
   void report_unreachable(int world_rank, const std::string& cause);
   void tell_groups_left(Peer& peer);
   void peer_dead(int world_rank, const std::string& cause);
-  void watch_operations(Time now);
   template <typename Action>
   void for_groups_with(int world_rank, Action action);
 
@@ -157,6 +158,7 @@ class Engine {
   int watched_control_ = -1;
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
+  Group* last_found_ = nullptr;
   std::set<std::uint64_t> closed_groups_;
   std::vector<std::unique_ptr<Group>> abandoned_groups_;
   std::map<std::uint64_t, std::vector<std::unique_ptr<Unexpected>>> early_;

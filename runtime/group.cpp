@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -21,10 +22,22 @@ Group::Group(Engine& engine, std::uint64_t id, std::vector<int> members)
     : engine_(engine), id_(id), members_(std::move(members)) {
   for (std::size_t i = 0; i < members_.size(); ++i) index_.emplace(members_[i], static_cast<int>(i));
   rank_ = member(engine_.settings().rank);
+  everybody_.members.resize(members_.size());
+  std::iota(everybody_.members.begin(), everybody_.members.end(), 0);
+  everybody_.rank = rank_;
+  find_hosts();
+}
+
+void Group::find_hosts() {
   const auto& hosts = engine_.settings().hosts;
-  const auto host = [&](int rank) { return hosts.empty() ? -1 : hosts[static_cast<std::size_t>(rank)]; };
-  one_host_ = !members_.empty() && host(members_[0]) >= 0 &&
-              std::all_of(members_.begin(), members_.end(), [&](int rank) { return host(rank) == host(members_[0]); });
+  if (hosts.empty() || rank_ < 0) return;
+  std::vector<int> host_of;
+  for (const int rank : members_) host_of.push_back(hosts[static_cast<std::size_t>(rank)]);
+  one_host_ =
+      host_of[0] >= 0 && std::all_of(host_of.begin(), host_of.end(), [&](int host) { return host == host_of[0]; });
+  if (one_host_) return;
+  hosts_.emplace(host_of, rank_);
+  if (hosts_->count() == size()) hosts_.reset();
 }
 
 Group::~Group() {
@@ -34,8 +47,22 @@ Group::~Group() {
 }
 
 int Group::member(int world_rank) const {
+  // In the world, and in many others, ranks keep their numbers.
+  const auto same = static_cast<std::size_t>(world_rank);
+  if (same < members_.size() && members_[same] == world_rank) return world_rank;
   const auto found = index_.find(world_rank);
   return found == index_.end() ? -1 : found->second;
+}
+
+std::vector<Notice::Awaited> Group::in_world(std::span<const int> members) const {
+  std::vector<Notice::Awaited> awaited;
+  for (const int member : members) awaited.push_back({member, world_rank(member)});
+  return awaited;
+}
+
+bool Group::rest(bool resting) noexcept {
+  const bool all = everybody_.commons.rest(resting);
+  return (hosts_ && hosts_->within().commons.rest(resting)) || all;
 }
 
 // Matching.
@@ -103,7 +130,8 @@ void Group::drop_unexpected(Unexpected& message) {
 
 std::uint32_t Group::begin(Operation& operation) {
   operations_.push(operation);
-  return ++last_number_;
+  remember(++last_number_, operation.call());
+  return last_number_;
 }
 
 void Group::report_mismatch(const Operation& mine, int other, const Call& theirs) {
@@ -126,12 +154,43 @@ bool Group::check_call(const FrameHeader& header, int source) {
     return false;
   }
   // A later one waits for this rank's call; one that is over here must not send any more.
-  if (static_cast<std::int32_t>(header.number - last_number_) > 0) return true;
-  report_failure(
-      Error(Errc::collective_mismatch,
-            fmt::format("rank {} is still in {}, which is over on rank {}", source, to_string(theirs), rank_),
-            {rank_, source, std::string(to_string(theirs.collective)), header.number, 0, 0, {}}));
+  const auto age = static_cast<std::int32_t>(last_number_ - header.number);
+  if (age < 0) return true;
+  const bool known = age < static_cast<std::int32_t>(kRemembered);
+  const Call& over = calls_[header.number % kRemembered];
+  if (!known || over == theirs) {
+    report_failure(more_than_asked(header.number, theirs, source));
+  } else {
+    report_failure(mismatch(header.number, over, source, to_string(theirs)));
+  }
   return false;
+}
+
+Error Group::more_than_asked(std::uint32_t number, const Call& call, int source) const {
+  return Error(
+      Errc::collective_mismatch,
+      fmt::format("rank {} sent more in {} than rank {} asked for: the counts differ", source, to_string(call), rank_),
+      {rank_, source, std::string(to_string(call.collective)), number, 0, 0, {}});
+}
+
+void Group::check_left_over(const Operation& operation) {
+  if (reported_) throw Error(*reported_);
+  auto& messages = unexpected_[FrameHeader::collective];
+  for (Unexpected* message = messages.head(); message; message = messages.next(*message)) {
+    if (message->header.number != operation.number()) continue;
+    const Error error = more_than_asked(operation.number(), operation.call(), message->source);
+    report_failure(error);
+    throw error;
+  }
+}
+
+std::vector<Call> Group::calls_before(std::uint32_t number) const {
+  std::vector<Call> calls;
+  const auto newer = last_number_ - number;  // begun since, and in the way of older ones
+  for (std::uint32_t age = 1; age + newer < kRemembered && age < number; ++age) {
+    calls.push_back(calls_[(number - age) % kRemembered]);
+  }
+  return calls;
 }
 
 void Group::check_early_calls(const Operation& operation) {
@@ -143,7 +202,7 @@ void Group::check_early_calls(const Operation& operation) {
 
 // Failure.
 
-void Group::report_failure(const Error& error) {
+void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awaited) {
   if (failure_ || reported_) return;
   Control* const control = engine_.control();
   if (!control || control->descriptor() < 0) return poison(error);
@@ -153,9 +212,9 @@ void Group::report_failure(const Error& error) {
   notice.communicator = id_;
   notice.number = error.facts().number;
   notice.code = error.code();
-  notice.text = error.facts().operation.empty()
-                    ? error.cause()
-                    : fmt::format("{} #{}: {}", error.facts().operation, error.facts().number, error.cause());
+  notice.call.collective = parse_collective(error.facts().operation).value_or(Collective::none);
+  notice.text = error.cause();
+  notice.awaited = std::move(awaited);
   control->tell(notice);
   reported_ = std::make_unique<Error>(error);
   reported_at_ = engine_.clock().now();

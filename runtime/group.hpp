@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -11,9 +14,10 @@
 #include <rondo/call.hpp>
 #include <rondo/error.hpp>
 
-#include "runtime/commons.hpp"
 #include "runtime/list.hpp"
 #include "runtime/message.hpp"
+#include "runtime/notice.hpp"
+#include "runtime/team.hpp"
 #include "transport/frame.hpp"
 
 namespace rondo::detail {
@@ -48,6 +52,7 @@ class Group {
   int world_rank(int member) const { return members_[static_cast<std::size_t>(member)]; }
   int member(int world_rank) const;
   const std::vector<int>& members() const noexcept { return members_; }
+  std::vector<Notice::Awaited> in_world(std::span<const int> members) const;
 
   // Matching: posted receives and unexpected messages, each in order, point to point and collective apart.
   ReceiveMessage* match(const FrameHeader& header, int source);
@@ -63,31 +68,47 @@ class Group {
   // Collectives in flight.
   std::uint32_t begin(Operation& operation);
   /// The number of one that is over before anybody could have to wait for it.
-  std::uint32_t pass_number() noexcept { return ++last_number_; }
+  void pass_number(const Call& call) noexcept { remember(++last_number_, call); }
   void end(Operation& operation) noexcept { operations_.remove(operation); }
   Operation* oldest_operation() const noexcept { return operations_.head(); }
   /// Compares the call in a collective's frame with the call made here. False: they differ, and the group has failed.
   bool check_call(const FrameHeader& header, int source);
-  /// A member that shares memory is in another call than `mine`.
-  void report_mismatch(const Operation& mine, int other, const Call& theirs);
   /// The same for frames that came before the call was made.
   void check_early_calls(const Operation& operation);
+  /// For an operation that has done all that it had to: throws when more has come of it than was asked for, or this
+  /// rank has found the communicator failed.
+  void check_left_over(const Operation& operation);
+  /// A member that shares memory is in another call than `mine`.
+  void report_mismatch(const Operation& mine, int other, const Call& theirs);
+  /// The calls before this one that are still known, the latest first.
+  std::vector<Call> calls_before(std::uint32_t number) const;
 
-  /// What the members share, where they are all on one host and their collectives have asked for it.
-  Commons& commons() noexcept { return commons_; }
+  /// All members.
+  Team& everybody() noexcept { return everybody_; }
+  /// What they share, where they are all on one host and their collectives have asked for it.
+  Commons& commons() noexcept { return everybody_.commons; }
   /// All members are on one host and may share memory. The same answer on every member.
   bool one_host() const noexcept { return one_host_; }
+  /// The members by host, if they are on several, and on some not alone; else nullptr. Alike on every member.
+  Hosts* hosts() noexcept { return hosts_ ? &*hosts_ : nullptr; }
+  const Hosts* hosts() const noexcept { return hosts_ ? &*hosts_ : nullptr; }
+  /// See `Link::rest`.
+  bool rest(bool resting) noexcept;
 
   // Messages not yet complete.
   void add(Message& message) noexcept { messages_.push(message); }
   void remove(Message& message) noexcept { messages_.remove(message); }
   Message* first_message() const noexcept { return messages_.head(); }
   bool idle() const noexcept { return messages_.empty() && operations_.empty(); }
+  /// No point-to-point message has come early, and no receive of one is posted.
+  bool awaits_nothing() const noexcept {
+    return posted_[FrameHeader::point_to_point].empty() && unexpected_[FrameHeader::point_to_point].empty();
+  }
   bool has_unexpected() const noexcept { return !unexpected_[0].empty() || !unexpected_[1].empty(); }
 
   /// Something went wrong that concerns every member: tells the hub, whose verdict (the first cause in the whole job)
-  /// then ends the group; without a hub it ends at once.
-  void report_failure(const Error& error);
+  /// then ends the group; without a hub it ends at once. Who waited in vain says for whom.
+  void report_failure(const Error& error, std::vector<Notice::Awaited> awaited = {});
   /// Ends every message and refuses new ones. The first cause stays.
   void poison(const Error& error);
   /// Messages with this member can no longer complete.
@@ -105,6 +126,11 @@ class Group {
   std::uint32_t next_child() noexcept { return ++children_; }
 
  private:
+  static constexpr std::uint32_t kRemembered = 8;
+
+  void find_hosts();
+  void remember(std::uint32_t number, const Call& call) noexcept { calls_[number % kRemembered] = call; }
+  Error more_than_asked(std::uint32_t number, const Call& call, int source) const;
   Error mismatch(std::uint32_t number, const Call& mine, int other, const std::string& theirs) const;
 
   Engine& engine_;
@@ -113,7 +139,8 @@ class Group {
   std::unordered_map<int, int> index_;  // world rank -> member
   int rank_ = -1;
   bool one_host_ = false;
-  Commons commons_;
+  Team everybody_;
+  std::optional<Hosts> hosts_;
 
   List<ReceiveMessage, InMatcher> posted_[2];
   List<Unexpected, InUnexpected> unexpected_[2];
@@ -121,6 +148,7 @@ class Group {
   List<Message, InGroup> messages_;
 
   std::uint32_t last_number_ = 0;
+  std::array<Call, kRemembered> calls_{};  // the last, by number
   std::uint32_t children_ = 0;
   std::exception_ptr failure_;
   std::unique_ptr<Error> reported_;  // to the hub, verdict outstanding

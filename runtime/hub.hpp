@@ -81,6 +81,18 @@ class Hub {
   /// Why all ranks were told to end (a failed bootstrap, a rank's abort, `abort`); nothing while the job is
   /// well.
   const std::optional<Notice>& failure() const noexcept { return failure_; }
+  /// The meeting failed before its deadline: ranks may be on their way to it still.
+  bool failed_early() const {
+    return phase_ == Phase::gathering && failure_ && failure_->code != Errc::bootstrap_failed;
+  }
+
+  struct Origin {
+    int rank;
+    std::string text;  ///< what it said; empty where it ended without a goodbye
+  };
+  /// With whom the trouble began, as far as the hub knows. Not who reports a peer's failure: that began elsewhere.
+  const std::optional<Origin>& origin() const noexcept { return origin_; }
+
   /// Connections that were turned away so far.
   std::size_t refused() const noexcept { return refused_; }
   std::size_t half_open() const noexcept;
@@ -97,6 +109,14 @@ class Hub {
   struct Stall {
     std::uint64_t number = 0;
     Call call;
+    std::vector<Notice::Awaited> awaited;
+    std::vector<Call> before;
+    bool given_up = false;
+    /// The call of that number, as far as it is known.
+    const Call* call_at(std::uint64_t at) const noexcept {
+      if (at == number) return &call;
+      return at < number && number - at <= before.size() ? &before[number - at - 1] : nullptr;
+    }
   };
   struct Member {
     std::optional<Id> connection;
@@ -142,7 +162,12 @@ class Hub {
   void take_join(int rank, const Join& join);
   void shorten_deadline(std::chrono::nanoseconds patience);
   void take_stalled(int rank, const Notice& notice);
+  void take_resumed(int rank, std::uint64_t communicator);
+  bool compare_calls(int rank, const Notice& notice);
+  const Stall* find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const;
+  std::string absence(const Notice& notice) const;
   void take_goodbye(int rank);
+  void began(int rank, const std::string& text);
   void poison(Notice notice);
   void lost(int rank, const std::string& cause);
   void dead(int rank, const std::string& cause);
@@ -165,6 +190,7 @@ class Hub {
   std::map<int, asio::steady_timer> awaited_ends_;    ///< ranks whose end the launcher has not explained yet
   std::set<std::uint64_t> poisoned_;
   std::optional<Notice> failure_;
+  std::optional<Origin> origin_;
   std::size_t refused_ = 0;
   std::string last_refusal_;
   bool closing_ = false;

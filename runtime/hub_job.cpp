@@ -6,6 +6,7 @@
 
 #include "runtime/deadline_wait.hpp"
 #include "runtime/hub.hpp"
+#include "runtime/rank_list.hpp"
 #include "transport/printable.hpp"
 
 // What the hub knows of the job: who has joined, who left, who is dead, which communicators failed.
@@ -71,17 +72,21 @@ void Hub::take_notice(Id, int rank, const Notice& notice) {
   switch (notice.kind) {
     case Notice::Kind::goodbye: return take_goodbye(rank);
     case Notice::Kind::stalled: return take_stalled(rank, notice);
+    case Notice::Kind::resumed: return take_resumed(rank, notice.communicator);
     case Notice::Kind::failed: {
       Notice cause = notice;
       cause.rank = rank;
+      if (cause.code == Errc::timed_out) cause.text += absence(notice);
       return poison(std::move(cause));
     }
     case Notice::Kind::abort: {
       Notice cause = notice;
       cause.rank = rank;
       members_[static_cast<std::size_t>(rank)].left = true;
+      if (poisoned_.empty()) began(rank, cause.text);
       return fail(std::move(cause));
     }
+    case Notice::Kind::absent:
     case Notice::Kind::poisoned:
     case Notice::Kind::dead:
     case Notice::Kind::left: break;
@@ -123,25 +128,93 @@ void Hub::shorten_deadline(std::chrono::nanoseconds patience) {
 void Hub::take_stalled(int rank, const Notice& notice) {
   auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
   if (stalls.size() >= kMaxStalls && !stalls.contains(notice.communicator)) stalls.erase(stalls.begin());
-  stalls[notice.communicator] = Stall{notice.number, notice.call};
-  if (notice.call.collective == Collective::none) return;
+  const bool again = find_stall(rank, notice.communicator, notice.number) != nullptr;
+  stalls[notice.communicator] = Stall{notice.number, notice.call, notice.awaited, notice.before, false};
+  if (compare_calls(rank, notice) && again) {
+    Notice answer = notice;
+    answer.kind = Notice::Kind::absent;
+    answer.awaited.clear();
+    answer.text = absence(notice);
+    if (const auto& connection = members_[static_cast<std::size_t>(rank)].connection)
+      write(*connection, encode(answer));
+  }
+}
 
+/// What was given up is remembered: whoever misses the rank elsewhere may hit its own deadline a moment later.
+void Hub::take_resumed(int rank, std::uint64_t communicator) {
+  auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
+  const auto found = stalls.find(communicator);
+  if (found == stalls.end()) return;
+  if (poisoned_.contains(communicator)) {
+    found->second.given_up = true;
+  } else {
+    stalls.erase(found);
+  }
+}
+
+/// False: somebody's call with the same number is another one, and the communicator has failed.
+bool Hub::compare_calls(int rank, const Notice& notice) {
+  const Stall& mine = members_[static_cast<std::size_t>(rank)].stalls.at(notice.communicator);
   for (int other = 0; other < job_.size; ++other) {
-    const auto& theirs = members_[static_cast<std::size_t>(other)].stalls;
-    const auto found = theirs.find(notice.communicator);
-    if (found == theirs.end() || found->second.number != notice.number || found->second.call == notice.call ||
-        found->second.call.collective == Collective::none) {
-      continue;
-    }
+    const auto& stalls = members_[static_cast<std::size_t>(other)].stalls;
+    const auto found = stalls.find(notice.communicator);
+    if (found == stalls.end() || other == rank) continue;
+    // Of two that are stuck in different places, one is done with what the other waits in.
+    const std::uint64_t number = std::min(mine.number, found->second.number);
+    const Call* const my_call = mine.call_at(number);
+    const Call* const their_call = found->second.call_at(number);
+    if (!my_call || !their_call || *my_call == *their_call) continue;
     Notice cause = notice;
     cause.rank = rank;
+    cause.number = number;
+    cause.call = mine.number == number ? *my_call : *their_call;
     cause.code = Errc::collective_mismatch;
     const bool in_order = other < rank;
-    cause.text = fmt::format("ranks called different collectives: rank {} called {}, rank {} called {}",
-                             in_order ? other : rank, to_string(in_order ? found->second.call : notice.call),
-                             in_order ? rank : other, to_string(in_order ? notice.call : found->second.call));
-    return poison(std::move(cause));
+    cause.text = fmt::format("the ranks called different collectives: rank {} called {}, rank {} called {}",
+                             in_order ? other : rank, to_string(in_order ? *their_call : *my_call),
+                             in_order ? rank : other, to_string(in_order ? *my_call : *their_call));
+    poison(std::move(cause));
+    return false;
   }
+  return true;
+}
+
+const Hub::Stall* Hub::find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const {
+  const auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
+  const auto found = stalls.find(communicator);
+  return found != stalls.end() && found->second.number == number ? &found->second : nullptr;
+}
+
+/// "; rank 3 has not come to it": whom anybody waits for in this call and who does not wait in it himself. Whom the
+/// asking rank waits for may be as innocent as itself.
+std::string Hub::absence(const Notice& notice) const {
+  std::map<int, int> absent;  // member -> rank
+  const auto add = [&](const std::vector<Notice::Awaited>& awaited) {
+    for (const auto& [member, rank] : awaited) {
+      if (rank >= 0 && rank < job_.size && !find_stall(rank, notice.communicator, notice.number)) absent[member] = rank;
+    }
+  };
+  add(notice.awaited);
+  for (int rank = 0; rank < job_.size; ++rank) {
+    if (const Stall* const stall = find_stall(rank, notice.communicator, notice.number)) add(stall->awaited);
+  }
+  std::vector<int> members;
+  std::string elsewhere;
+  for (const auto& [member, rank] : absent) {
+    members.push_back(member);
+    const auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
+    if (stalls.empty()) continue;
+    const auto here = stalls.find(notice.communicator);
+    const bool done = here != stalls.end() && here->second.number > notice.number;
+    const auto waits = std::find_if(stalls.begin(), stalls.end(), [](const auto& at) { return !at.second.given_up; });
+    const auto& [communicator, stall] = done ? *here : waits != stalls.end() ? *waits : *stalls.begin();
+    elsewhere += fmt::format("; rank {} {}{} {} #{}{}", member, done ? "is done with it and " : "",
+                             stall.given_up ? "gave up" : "waits in", to_string(stall.call), stall.number,
+                             communicator == notice.communicator ? "" : " of another communicator");
+    if (done) members.pop_back();
+  }
+  if (members.empty()) return elsewhere;
+  return fmt::format("; {} {} not come to it{}", rank_list(members), members.size() > 1 ? "have" : "has", elsewhere);
 }
 
 void Hub::take_goodbye(int rank) {
@@ -154,10 +227,15 @@ void Hub::take_goodbye(int rank) {
   flood(notice, rank);
 }
 
+void Hub::began(int rank, const std::string& text) {
+  if (!origin_) origin_ = {rank, text};
+}
+
 /// The first cause wins: what other ranks see of the same failure later is a consequence.
 void Hub::poison(Notice notice) {
   if (!poisoned_.insert(notice.communicator).second) return;
   notice.kind = Notice::Kind::poisoned;
+  if (notice.code != Errc::peer_failed) began(notice.rank, notice.text);
   flood(notice);
 }
 
@@ -165,6 +243,7 @@ void Hub::lost(int rank, const std::string& cause) {
   Member& member = members_[static_cast<std::size_t>(rank)];
   member.connection.reset();
   if (member.left || member.dead || closing_) return;
+  began(rank, "");
   if (!member.adopted) return dead(rank, cause);
   // Its launcher will know more in a moment.
   auto& timer = awaited_ends_.try_emplace(rank, context_).first->second;
@@ -190,6 +269,7 @@ void Hub::dead(int rank, const std::string& cause) {
   awaited_ends_.erase(rank);
   if (member.left || member.dead) return;
   member.dead = true;
+  began(rank, "");
   Notice notice;
   notice.rank = rank;
   notice.code = Errc::peer_failed;
@@ -242,19 +322,12 @@ bool Hub::finished() const {
   return std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.joined && m.left; });
 }
 
-/// "ranks 1, 3 to 7".
 std::string Hub::missing_ranks() const {
-  const auto missing = [&](int rank) { return rank < job_.size && !members_[static_cast<std::size_t>(rank)].joined; };
-  std::string text;
+  std::vector<int> missing;
   for (int rank = 0; rank < job_.size; ++rank) {
-    if (!missing(rank)) continue;
-    int last = rank;
-    while (missing(last + 1)) ++last;
-    text += fmt::format("{}{}", text.empty() ? "rank " : ", ", rank);
-    if (last > rank) text += fmt::format(" to {}", last);
-    rank = last;
+    if (!members_[static_cast<std::size_t>(rank)].joined) missing.push_back(rank);
   }
-  return text;
+  return rank_list(missing);
 }
 
 }  // namespace rondo::detail

@@ -16,6 +16,8 @@ namespace rondo::detail {
 namespace {
 
 constexpr auto kLastWords = std::chrono::milliseconds(200);
+// How long ranks that are still on their way to a meeting that has failed can hear why.
+constexpr auto kLateComers = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -46,6 +48,10 @@ Descriptor HubThread::start() {
 
 void HubThread::run() noexcept {
   context_.run();
+  context_.restart();
+  const auto late = std::chrono::steady_clock::now() + kLateComers;
+  while (hub_.failed_early() && context_.run_one_until(late) != 0) {
+  }
   context_.restart();
   // Rank 0's own goodbye may lie in its socket still: the others shall hear of it.
   context_.poll();

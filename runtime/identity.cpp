@@ -160,6 +160,19 @@ void check_range(std::string_view who, std::int64_t rank, std::int64_t size, con
   }
 }
 
+void check_local_range(std::string_view who, std::optional<std::int64_t> rank, std::optional<std::int64_t> size,
+                       std::int64_t world_size, const Seen& seen) {
+  if (size && *size > world_size) {
+    seen.reject(
+        fmt::format("{}: got local size {}, wanted 1 to {} in a world of {}", who, *size, world_size, world_size));
+  }
+  const std::int64_t most = size.value_or(world_size);
+  if (rank && *rank >= most) {
+    seen.reject(fmt::format("{}: got local rank {}, wanted 0 to {} in a {} of {}", who, *rank, most - 1,
+                            size ? "local size" : "world", most));
+  }
+}
+
 std::string job_of(const Launcher& launcher, const Seen& seen) {
   const auto job = seen.first(launcher.job);
   if (!job) return "";
@@ -181,12 +194,12 @@ Identity read(const Launcher& launcher, const Seen& seen) {
   identity.rank = static_cast<int>(*rank);
   identity.size = static_cast<int>(*size);
   const auto hosts = seen.number(launcher.hosts, 1);
-  identity.local_rank = static_cast<int>(seen.number(launcher.local_rank, 0).value_or(hosts == 1 ? *rank : 0));
-  identity.local_size =
-      static_cast<int>(seen.number(launcher.local_size, 1).value_or(hosts.value_or(1) > 1 ? 1 : *size));
-  if (identity.local_size > identity.size || identity.local_rank >= identity.local_size) {
-    identity.local_rank = 0;
-  }
+  const auto local_rank = seen.number(launcher.local_rank, 0);
+  const auto local_size = seen.number(launcher.local_size, 1);
+  check_local_range(launcher.name, local_rank, local_size, *size, seen);
+  identity.local_rank = static_cast<int>(local_rank.value_or(hosts == 1 ? *rank : 0));
+  identity.local_size = static_cast<int>(local_size.value_or(hosts.value_or(1) > 1 ? 1 : *size));
+  if (identity.local_rank >= identity.local_size) identity.local_rank = 0;
   identity.job_id = job_of(launcher, seen);
   identity.attempt = static_cast<std::uint32_t>(seen.number(launcher.attempt, 0).value_or(0));
   identity.source = launcher.name;
@@ -279,6 +292,8 @@ ProcessFacts process_facts() { return {::geteuid(), ::getppid()}; }
 Config configure(const InitOptions& options, const Environment& environment) {
   Config config = options.config ? *options.config : Config::from(environment);
   if (options.timeout) config.init_timeout = *options.timeout;
+  // Even where shared memory leaves it unused: a name that is wrong is a mistake.
+  if (!config.interface.empty()) interface_address(config.interface);
   return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/deadline_wait.hpp"
 #include "runtime/engine.hpp"
 
 namespace rondo::detail {
@@ -46,20 +47,26 @@ void Message::expect_from(Peer& peer) {
 std::exception_ptr timed_out(const Message& message) {
   const Group& group = message.group();
   const auto timeout = group.engine().settings().timeout.value_or(Duration::zero());
-  return std::make_exception_ptr(
-      Error(Errc::timed_out,
-            message.describe() + ": " + message.missing() + " within the deadline (RONDO_TIMEOUT)" + message.advice(),
-            {group.rank(), message.peer_rank(), "", 0, 0, 0, timeout}));
+  return std::make_exception_ptr(Error(Errc::timed_out,
+                                       fmt::format("{}: {} within {} (RONDO_TIMEOUT){}", message.describe(),
+                                                   message.missing(), seconds_text(timeout), message.advice()),
+                                       {group.rank(), message.peer_rank(), "", 0, 0, 0, {}}));
 }
 
 // Sends.
 
-SendMessage::SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> bytes)
-    : Message(group, nullptr, to), peer_(&group.engine().peer(group.world_rank(to))), whole_(bytes) {
+FrameHeader header_of(const Group& group, Tag tag, ElementType type, std::size_t bytes) noexcept {
+  FrameHeader header;
   header.type = static_cast<std::uint8_t>(type);
   header.tag = tag.value;
   header.communicator = group.id();
-  header.bytes = bytes.size();
+  header.bytes = bytes;
+  return header;
+}
+
+SendMessage::SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> bytes)
+    : Message(group, nullptr, to), peer_(&group.engine().peer(group.world_rank(to))), whole_(bytes) {
+  header = header_of(group, tag, type, bytes.size());
   on_sent = &SendMessage::sent;
   peer_->send(*this);
 }
@@ -109,12 +116,13 @@ std::string SendMessage::describe() const {
 }
 
 std::string SendMessage::missing() const {
-  if (!peer_->connected()) return "no connection was made";
-  return "it was not received";
+  const bool reached = peer_->connected() || peer_rank_ == group_.rank();
+  return reached ? "not received" : "no connection was made";
 }
 
 std::string SendMessage::advice() const {
-  return peer_->connected() ? "; two ranks that both send first wait for each other: use sendrecv or isend" : "";
+  if (peer_rank_ == group_.rank()) return "; to itself a rank sends by sendrecv or isend";
+  return peer_->connected() ? fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_) : "";
 }
 
 // Receives.

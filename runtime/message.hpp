@@ -79,6 +79,9 @@ class Message : public ListNode<Message, InGroup> {
 /// The error of a point-to-point message whose deadline has passed.
 std::exception_ptr timed_out(const Message& message);
 
+/// What every frame of a point-to-point message says.
+FrameHeader header_of(const Group& group, Tag tag, ElementType type, std::size_t bytes) noexcept;
+
 /// A message to another member. Complete when its payload is no longer needed here.
 class SendMessage final : public Message, public Outgoing {
  public:

@@ -1,5 +1,6 @@
 #include "runtime/notice.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -70,6 +71,19 @@ class Reader {
   std::string_view rest_;
 };
 
+template <typename T>
+void write_list(Writer& out, const std::vector<T>& list) {
+  const auto first = std::span(list).first(std::min(list.size(), ControlReader::kMaxAwaited));
+  out.put(static_cast<std::uint32_t>(first.size()));
+  for (const T& element : first) out.put(element);
+}
+
+// Grows with what is really there: a count from the wire reserves nothing.
+template <typename T>
+void read_list(Reader& in, std::vector<T>& list) {
+  for (auto count = in.get<std::uint32_t>(); count > 0; --count) list.push_back(in.get<T>());
+}
+
 void write(Writer& out, const Notice& notice) {
   out.put(notice.kind);
   out.put(static_cast<std::int32_t>(notice.rank));
@@ -78,6 +92,8 @@ void write(Writer& out, const Notice& notice) {
   out.put(notice.code);
   out.put(notice.call);
   out.text(std::string_view(notice.text).substr(0, ControlReader::kMaxText));
+  write_list(out, notice.awaited);
+  write_list(out, notice.before);
 }
 
 void write(Writer& out, const Welcome& welcome) {
@@ -113,6 +129,8 @@ Notice read_notice(Reader& in, Notice::Kind kind) {
   if (notice.code > Errc::system) throw Error(Errc::protocol, "control message: got an error code that does not exist");
   notice.call = in.get<Call>();
   notice.text = in.text(ControlReader::kMaxText);
+  read_list(in, notice.awaited);
+  read_list(in, notice.before);
   return notice;
 }
 
@@ -174,7 +192,9 @@ std::string_view to_string(Notice::Kind kind) noexcept {
   switch (kind) {
     case Notice::Kind::failed: return "failed";
     case Notice::Kind::stalled: return "stalled";
+    case Notice::Kind::resumed: return "resumed";
     case Notice::Kind::goodbye: return "goodbye";
+    case Notice::Kind::absent: return "absent";
     case Notice::Kind::poisoned: return "poisoned";
     case Notice::Kind::dead: return "dead";
     case Notice::Kind::left: return "left";

@@ -16,13 +16,22 @@ namespace rondo::detail {
 
 /// What ranks and the hub tell each other about the job. Which fields count depends on the kind.
 struct Notice {
+  /// A rank that somebody waits for: what the communicator calls it, and the world.
+  struct Awaited {
+    std::int32_t member = 0;
+    std::int32_t rank = 0;
+    friend bool operator==(const Awaited&, const Awaited&) = default;
+  };
+
   enum class Kind : std::uint8_t {
     // rank -> hub
-    failed = 1,  ///< this communicator failed on me: communicator, number, code, text
-    stalled,     ///< I make no progress: communicator, number, call
+    failed = 1,  ///< this communicator failed on me: communicator, number, call's kind, code, text, awaited
+    stalled,     ///< I make no progress: communicator, number, call, before, awaited; again where more was to be said
+    resumed,     ///< what I said was stalled is over: communicator
     goodbye,     ///< I leave in order
     // hub -> rank
-    poisoned,  ///< this communicator failed: communicator, number, code, text, rank (the first that said so)
+    absent,    ///< to `stalled` said again: communicator, number, text (who has not come to that call; may be empty)
+    poisoned,  ///< this communicator failed: communicator, number, call's kind, code, text, rank (who said so first)
     dead,      ///< rank ended without goodbye: text says how
     left,      ///< rank said goodbye
     // both ways
@@ -36,6 +45,8 @@ struct Notice {
   Errc code = Errc::peer_failed;
   Call call;
   std::string text;
+  std::vector<Awaited> awaited;
+  std::vector<Call> before;  ///< the calls before that, the latest first
 
   friend bool operator==(const Notice&, const Notice&) = default;
 };
@@ -75,6 +86,7 @@ class ControlReader {
  public:
   static constexpr std::size_t kMaxAddresses = 4096;  ///< bytes of one rank's packed addresses
   static constexpr std::size_t kMaxText = 4096;       ///< bytes of a notice's text; longer ones are cut by `encode`
+  static constexpr std::size_t kMaxAwaited = 256;     ///< ranks or calls in a notice; more are cut by `encode`
 
   /// `limit`: bytes of the longest message to take.
   explicit ControlReader(std::size_t limit = 2 * kMaxText) : limit_(limit) {}

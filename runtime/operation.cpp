@@ -1,11 +1,14 @@
 #include "runtime/operation.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "runtime/engine.hpp"
+#include "runtime/rank_list.hpp"
 
 namespace rondo::detail {
 
@@ -13,7 +16,7 @@ Operation::Operation(Group& group, const Call& call, std::optional<Duration> tim
     : group_(group), call_(call), timeout_(timeout ? timeout : group.engine().settings().timeout) {}
 
 Operation::~Operation() {
-  if (number_ != 0 && !finished_) group_.end(*this);
+  if (number_ != 0 && !finished_) end();
 }
 
 void Operation::stamp(FrameHeader& header) const noexcept {
@@ -46,6 +49,7 @@ Task Operation::root(Operation& self) {
   try {
     Task body = self.body();
     co_await body;
+    self.group_.check_left_over(self);
   } catch (const std::exception& error) {
     self.error_ = std::current_exception();
     self.tell_others(error.what());
@@ -53,8 +57,18 @@ Task Operation::root(Operation& self) {
     self.error_ = std::current_exception();
     self.tell_others("an exception of an unknown type");
   }
-  self.group_.end(self);
+  self.end();
   self.finished_ = true;
+}
+
+void Operation::end() {
+  group_.end(*this);
+  if (!told_stalled_) return;
+  Notice notice;
+  notice.kind = Notice::Kind::resumed;
+  notice.rank = group_.engine().settings().rank;
+  notice.communicator = group_.id();
+  group_.engine().control()->tell(notice);
 }
 
 // The caller's operator threw, or memory ran out: the others must not wait for what will not come.
@@ -67,7 +81,8 @@ void Operation::tell_others(const char* what) {
 void Operation::expire(Time now) {
   group_.report_failure(
       Error(Errc::timed_out, fmt::format("rank {} gave up {}", group_.rank(), describe(now)),
-            {group_.rank(), -1, std::string(to_string(call_.collective)), number_, 0, 0, now - started_}));
+            {group_.rank(), -1, std::string(to_string(call_.collective)), number_, 0, 0, now - started_}),
+      group_.in_world(awaited()));
 }
 
 void Operation::abandon() {
@@ -76,18 +91,57 @@ void Operation::abandon() {
       {group_.rank(), group_.rank(), std::string(to_string(call_.collective)), number_, 0, 0, {}}));
 }
 
-std::string Operation::describe(Time now) const {
-  std::set<int> awaited;
+std::vector<int> Operation::awaited() const {
+  std::set<int> members;
   for (Message* message = group_.first_message(); message; message = List<Message, InGroup>::next(*message)) {
     if (message->operation() != this) continue;
     for (int member = 0; member < group_.size(); ++member) {
-      if (message->awaits(member)) awaited.insert(member);
+      if (message->awaits(member)) members.insert(member);
     }
   }
-  std::string text = fmt::format("{} #{}: waiting {:.0f} s", to_string(call_), number_,
-                                 std::chrono::duration<double>(now - started_).count());
-  if (!awaited.empty()) text += fmt::format(" for rank{} {}", awaited.size() > 1 ? "s" : "", fmt::join(awaited, ", "));
-  return text;
+  return {members.begin(), members.end()};
+}
+
+std::string Operation::describe(Time now) const {
+  const auto members = awaited();
+  return fmt::format("{} #{}: waiting {:.0f} s{}", to_string(call_), number_,
+                     std::chrono::duration<double>(now - started_).count(),
+                     members.empty() ? "" : " for " + rank_list(members));
+}
+
+void Operation::watch(Time now) {
+  const Engine::Settings& settings = group_.engine().settings();
+  Control* const control = group_.engine().control();
+  const bool noticed = now - started_ >= settings.notice_after * (1LL << std::min(notices_, 30));
+  if (noticed) {
+    ++notices_;
+    notice_due_ = true;
+  }
+  if (!control || control->descriptor() < 0) {
+    return take_absence("");
+  }
+  // Told again to have the hub's answer, and where the others would wrongly be blamed for what is over.
+  const bool due = now - told_stalled_.value_or(started_) >= settings.stall_after;
+  if (noticed || (due && (!told_stalled_ || told_awaited_ != awaited()))) tell_stalled(now);
+}
+
+void Operation::tell_stalled(Time now) {
+  told_stalled_ = now;
+  told_awaited_ = awaited();
+  Notice notice;
+  notice.kind = Notice::Kind::stalled;
+  notice.rank = group_.engine().settings().rank;
+  notice.communicator = group_.id();
+  notice.number = number_;
+  notice.call = call_;
+  notice.before = group_.calls_before(number_);
+  notice.awaited = group_.in_world(told_awaited_);
+  group_.engine().control()->tell(notice);
+}
+
+void Operation::take_absence(const std::string& absence) {
+  if (!std::exchange(notice_due_, false)) return;
+  group_.engine().log().warn("{}{}", describe(group_.engine().clock().now()), absence);
 }
 
 }  // namespace rondo::detail

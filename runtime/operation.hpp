@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <rondo/call.hpp>
 #include <rondo/status.hpp>
@@ -69,17 +70,22 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   void expire(Time now) override;
   void abandon() override;
 
-  /// "all_reduce #4711 (float x 1024, sum, ring): waiting 10 s for rank 3"
+  /// "all_reduce(float x 1024, sum, ring) #4711: waiting 10 s for rank 3"
   std::string describe(Time now) const;
 
-  bool stall_told = false;
-  int notices = 0;  ///< that this operation waits for somebody who is absent
+  /// Looks whether it is time to tell the hub that this operation does not get on, and to log whom it waits for.
+  void watch(Time now);
+  /// The hub's answer when it was told again: who has not come to it.
+  void take_absence(const std::string& absence);
 
  protected:
   virtual Task body() = 0;
 
  private:
   static Task root(Operation& self);
+  std::vector<int> awaited() const;
+  void tell_stalled(Time now);
+  void end();
   void tell_others(const char* what);
 
   Group& group_;
@@ -89,6 +95,10 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   std::thread::id thread_;
   Time started_{};
   Task task_;
+  std::optional<Time> told_stalled_;
+  std::vector<int> told_awaited_;
+  int notices_ = 0;
+  bool notice_due_ = false;
   bool finished_ = false;
   std::exception_ptr error_;
 };

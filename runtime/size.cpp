@@ -33,11 +33,11 @@ std::size_t parse_size(std::string_view text) {
   if (failed == std::errc::result_out_of_range ||
       (failed == std::errc{} && shift >= 0 && number > (std::numeric_limits<std::size_t>::max() >> shift))) {
     throw Error(Errc::invalid_argument,
-                fmt::format("size: got \"{}\", wanted less than 2^64 bytes", detail::printable(text, 64)));
+                fmt::format("got \"{}\", wanted less than 2^64 bytes", detail::printable(text, 64)));
   }
   if (failed != std::errc{} || shift < 0) {
-    throw Error(Errc::invalid_argument, fmt::format("size: got \"{}\", wanted a whole number like 4096, 64K, 4M, 1G",
-                                                    detail::printable(text, 64)));
+    throw Error(Errc::invalid_argument,
+                fmt::format("got \"{}\", wanted a whole number like 4096, 64K, 4M, 1G", detail::printable(text, 64)));
   }
   return number << shift;
 }

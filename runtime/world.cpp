@@ -30,6 +30,7 @@ Engine::Settings engine_settings(int rank, int size, int ranks_here, const Confi
   settings.algorithm = config.algorithm;
   settings.algorithm_named = config.algorithm_named;
   settings.chunk_bytes = config.chunk_bytes;
+  settings.deterministic = config.deterministic;
   return settings;
 }
 
@@ -84,8 +85,12 @@ Group& World::group() { return *engine_.find_group(kWorldId); }
 
 Communicator init(const InitOptions& options) {
   const Config config = detail::configure(options, process_environment());
-  const auto world = detail::World::join(detail::identify(options, config), config);
-  return CommunicatorAccess::make(std::shared_ptr<detail::Engine>(world, &world->engine()), world->group());
+  try {
+    const auto world = detail::World::join(detail::identify(options, config), config);
+    return CommunicatorAccess::make(std::shared_ptr<detail::Engine>(world, &world->engine()), world->group());
+  } catch (...) {
+    throw;  // an exception that nobody catches destroys nothing: the others would not be told
+  }
 }
 
 std::string version() { return RONDO_VERSION; }

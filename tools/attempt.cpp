@@ -18,11 +18,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using std::chrono::steady_clock;
 
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGCONT};
 
-/// For a rank that told the others to end, to end itself: they may be faster.
-constexpr milliseconds kBlameTime{250};
+/// For the rank whose failure the others heard of, to end itself: they may be faster.
+constexpr seconds kBlameTime{1};
+/// timeout(1) sends its SIGTERM twice, to its child and to their process group: that is one.
+constexpr milliseconds kSameSignal{100};
 /// For a killed process to go: only one in an uninterruptible system call takes longer.
 constexpr seconds kKillTime{10};
 
@@ -163,13 +166,13 @@ void Attempt::on_end(const Report& report) {
   }
 }
 
-/// Which rank was first is known by the order in which they end, but for one case: a rank that says through the hub why
-/// the job must end makes the others end too, and they may be faster.
+/// Which rank was first is known by the order in which they end, but for one case: whose failure goes through the hub
+/// makes the others fail too, and they may end before it.
 void Attempt::on_failure(int rank, const std::optional<Notice>& said) {
   if (decided_) return;
   if (first_failed_ < 0) first_failed_ = rank;
-  if (said && hub_->joined(rank)) outcome_.reason = said->text;
-  const int author = said && said->kind == Notice::Kind::abort ? said->rank : -1;
+  if (said && said->rank < 0 && hub_->joined(rank)) outcome_.reason = said->text;
+  const int author = hub_->origin() ? hub_->origin()->rank : -1;
   if (author == rank) first_failed_ = rank;
   if (author >= 0 && author != rank && record(author).end == RankRecord::End::none) {
     if (first_failed_ == rank) after(kBlameTime, &Attempt::blame_first);
@@ -180,13 +183,15 @@ void Attempt::on_failure(int rank, const std::optional<Notice>& said) {
 
 void Attempt::blame_first() {
   outcome_.first_rank = first_failed_;
+  const auto& origin = hub_->origin();
+  if (origin && origin->rank == first_failed_ && !origin->text.empty()) outcome_.reason = origin->text;
   outcome_.oom_after = OomKills::now();
   const int status = record(first_failed_).wait_status;
   if (interrupted_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) {
     outcome_.signal = SIGINT;
     decide(Outcome::Kind::signalled);
   } else {
-    decide(Outcome::Kind::rank_failed);
+    decide(output_.failed_ranks() ? Outcome::Kind::output_failed : Outcome::Kind::rank_failed);
   }
   end_job(SIGTERM);
 }
@@ -208,6 +213,7 @@ void Attempt::decide(Outcome::Kind kind) {
 void Attempt::end_job(int signal) {
   if (stage_ != Stage::running) return;
   stage_ = Stage::terminating;
+  if (!first_signal_) first_signal_ = steady_clock::now();
   guardian_.signal(signal);
   guardian_.signal(SIGCONT);  // a stopped process would hear nothing
   after(plan_.options.grace, &Attempt::kill_job);
@@ -216,6 +222,7 @@ void Attempt::end_job(int signal) {
 void Attempt::kill_job() {
   if (stage_ == Stage::killing || stage_ == Stage::draining) return;
   stage_ = Stage::killing;
+  if (first_signal_) killed_after_ = steady_clock::now() - *first_signal_;
   guardian_.kill();
   after(kKillTime, &Attempt::give_up);
 }
@@ -252,22 +259,45 @@ void Attempt::wait_for_signal() {
   });
 }
 
+/// A second Ctrl-C, or one while the job is being ended anyway; a second SIGTERM.
+bool Attempt::is_second(int signal) const {
+  if (signal == SIGINT) return interrupted_ || stage_ != Stage::running;
+  return signal == SIGTERM && told_to_end_ && steady_clock::now() - *told_to_end_ > kSameSignal;
+}
+
+/// The ranks may take Ctrl-C as they like, but not for ever.
+void Attempt::interrupt() {
+  interrupted_ = true;
+  first_signal_ = steady_clock::now();
+  guardian_.signal(SIGINT);
+  output_.note("rondo-run: interrupted; waiting for the ranks to end (press Ctrl-C again to kill them)");
+  if (first_failed_ < 0) after(plan_.options.grace, &Attempt::on_interrupt_over);
+}
+
+void Attempt::on_interrupt_over() { stop(SIGINT, SIGTERM); }
+
+void Attempt::stop(int because_of, int signal) {
+  outcome_.signal = because_of;
+  decide(Outcome::Kind::signalled);
+  end_job(signal);
+}
+
 void Attempt::on_signal(int signal) {
   const bool to_end = signal == SIGTERM || signal == SIGHUP || signal == SIGINT;
   if (stage_ == Stage::draining) {
     // Only a reader of our output that does not read keeps us.
     if (to_end) give_up();
-  } else if (signal == SIGINT && (interrupted_ || stage_ != Stage::running)) {
-    outcome_.signal = SIGINT;
-    decide(Outcome::Kind::signalled);
-    kill_job();
-  } else if (signal == SIGTERM || signal == SIGHUP) {
+  } else if (is_second(signal)) {
     outcome_.signal = signal;
     decide(Outcome::Kind::signalled);
-    end_job(signal);
+    kill_job();
+  } else if (signal == SIGINT) {
+    interrupt();
+  } else if (to_end) {
+    if (signal == SIGTERM) told_to_end_ = steady_clock::now();
+    stop(signal, signal);
   } else {
     guardian_.signal(signal);
-    if (signal == SIGINT) interrupted_ = true;
     if (signal == SIGTSTP) ::raise(SIGSTOP);
     if (signal == SIGCONT && input_) input_->resume();
   }
@@ -283,7 +313,7 @@ Attempt::Result Attempt::result() {
   const SummaryFacts facts{.program = plan_.program,
                            .host = plan_.host,
                            .timeout = options.timeout ? seconds_text(*options.timeout) : "",
-                           .grace = seconds_text(options.grace),
+                           .killed_after = seconds_text(std::chrono::round<milliseconds>(killed_after_)),
                            .attempt = number_,
                            .attempts = options.max_restarts + 1};
   const int first = outcome_.kind == Outcome::Kind::rank_failed ? outcome_.first_rank : 0;

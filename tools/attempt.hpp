@@ -37,8 +37,10 @@ struct Plan {
 
 /// All ranks of a job, once: starts them, serves them (hub, output, input, signals), and ends when none is left.
 ///
-///     running ── a rank failed, --timeout, a signal ──> terminating ── grace is over, second Ctrl-C ──> killing
+///     running ── a rank failed, --timeout, a signal ──> terminating ── grace is over, second signal ──> killing
 ///        └─────────────── all ranks ended ──────────────────┴── guardian ended ──> draining ── all written ──> done
+///
+/// After Ctrl-C it goes on running for as long as the grace time.
 class Attempt {
  public:
   struct Result {
@@ -66,6 +68,10 @@ class Attempt {
   void on_guardian_end();
   void wait_for_signal();
   void on_signal(int signal);
+  bool is_second(int signal) const;
+  void interrupt();
+  void on_interrupt_over();
+  void stop(int because_of, int signal);
   void on_deadline();
   void decide(Outcome::Kind kind);
   void end_job(int signal);
@@ -94,7 +100,10 @@ class Attempt {
   bool decided_ = false;
   Stage stage_ = Stage::running;
   bool interrupted_ = false;
+  std::optional<std::chrono::steady_clock::time_point> told_to_end_;  ///< by SIGTERM
   bool leave_at_once_ = false;
+  std::optional<std::chrono::steady_clock::time_point> first_signal_;  ///< that the ranks got to make them end
+  std::chrono::nanoseconds killed_after_{};
 
   asio::signal_set signals_{context_};
   asio::steady_timer timer_{context_};     ///< of the stage

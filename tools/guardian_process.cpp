@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 namespace rondo::detail {
@@ -35,6 +37,15 @@ void restore_signals(const Inherited& inherited) {
   ::sigprocmask(SIG_SETMASK, &inherited.mask, nullptr);
 }
 
+/// As shells see it: a damaged program, or one for another machine, is no script.
+bool is_text(const std::string& path) {
+  std::array<char, 128> buffer{};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+  const std::string_view start(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  return !start.starts_with("\177ELF") && start.substr(0, start.find('\n')).find('\0') == std::string_view::npos;
+}
+
 /// In the rank's own process. Returns only when the program could not be run, with errno set.
 void become(RankStart& rank, const Inherited& inherited, const JobCgroup& cgroup, pid_t guardian) {
   auto argv = pointers(rank.arguments);
@@ -56,11 +67,14 @@ void become(RankStart& rank, const Inherited& inherited, const JobCgroup& cgroup
   ::setrlimit(RLIMIT_NOFILE, &inherited.files);
   restore_signals(inherited);
   ::execve(rank.program.c_str(), argv.data(), envp.data());
-  if (errno == ENOEXEC) {  // a script without #!, which every shell takes for its own
+  if (errno != ENOEXEC) return;
+  if (is_text(rank.program)) {  // a script without #!, which every shell takes for its own
     std::string shell = "/bin/sh";
     argv[0] = rank.program.data();
     argv.insert(argv.begin(), shell.data());
     ::execve(shell.c_str(), argv.data(), envp.data());
+  } else {
+    errno = ENOEXEC;
   }
 }
 

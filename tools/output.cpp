@@ -191,11 +191,20 @@ void Output::check_finished() {
   std::exchange(done_, nullptr)();
 }
 
+int Output::write_error(Stream stream) const {
+  const int error = targets_[stream] ? targets_[stream]->writer->error() : 0;
+  return error == EPIPE ? 0 : error;
+}
+
+bool Output::failed_ranks() const {
+  return style_.directory.empty() && (write_error(kOut) != 0 || write_error(kErr) != 0);
+}
+
 std::string Output::failure() const {
   if (!file_failure_.empty()) return file_failure_;
   for (const Stream stream : {kOut, kErr}) {
-    const int error = targets_[stream] ? targets_[stream]->writer->error() : 0;
-    if (error == 0 || error == EPIPE) continue;
+    const int error = write_error(stream);
+    if (error == 0) continue;
     return fmt::format("standard {}: {}", stream == kOut ? "output" : "error", std::strerror(error));
   }
   return {};

@@ -57,6 +57,9 @@ class Output {
   /// What went wrong with the launcher's own output, other than that its reader is gone; empty: nothing.
   std::string failure() const;
 
+  /// Whether the ranks lost their reader because the launcher failed to write, which ends those that write on.
+  bool failed_ranks() const;
+
  private:
   enum Stream { kOut, kErr };
 
@@ -78,6 +81,8 @@ class Output {
   void to_terminal(int rank, Stream stream, std::string_view lines);
   void to_file(Rank& rank, const LineReader* source, std::string_view lines);
   static void remember(Rank& rank, std::string_view lines);
+  /// errno of the write that failed, other than that the reader is gone.
+  int write_error(Stream stream) const;
   void changed();
   void check_finished();
 

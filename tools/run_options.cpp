@@ -72,9 +72,9 @@ Words split_words(const CLI::App& app, int argc, const char* const* argv) {
     const std::string& word = split.own.back();
     const bool value_attached = word.starts_with("--") ? word.find('=') != std::string::npos : word.size() > 2;
     const CLI::Option* option = value_attached ? nullptr : app.get_option_no_throw(word);
-    if (option != nullptr && option->get_items_expected_max() > 0 && i + 1 < words.size()) {
-      split.own.push_back(words[++i]);
-    }
+    if (option == nullptr || option->get_items_expected_max() == 0) continue;
+    if (i + 1 == words.size()) throw LaunchError(fmt::format("option {}: its value is missing", words[i]));
+    split.own.push_back(words[++i]);
   }
   split.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   return split;
@@ -105,7 +105,8 @@ void define(CLI::App& app, RunOptions& options, Texts& texts) {
   app.add_flag("--no-prefix", texts.no_prefix, "print the ranks' lines without '[rank] ' before them");
   value("--output-dir", options.output_directory, "DIR", "also write each rank's lines to DIR/rank-N.log");
   value("--timeout", texts.timeout, "SECONDS", "end the job when it takes longer; the exit status is then 124");
-  value("--grace", texts.grace, "SECONDS", "time between SIGTERM and SIGKILL when ranks are ended (5)");
+  value("--grace", texts.grace, "SECONDS",
+        "time for ranks to end after Ctrl-C, then after SIGTERM, before SIGKILL (5)");
   value("--max-restarts", texts.max_restarts, "K", "start all ranks again when one failed, at most K times (0)");
   value("--bind-to", texts.bind_to, "none|core", "bind each rank to a core of its own, in turn (none)");
   app.add_flag("--report-bindings", options.report_bindings, "say where each rank is bound");

@@ -1,6 +1,10 @@
 #include "tools/sim_options.hpp"
 
-#include <map>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -25,10 +29,42 @@ struct Words {
   double gap = 0;
 };
 
-/// Times are read in picoseconds, so that a fraction of a nanosecond for a byte is a plain number.
-CLI::Validator in_picoseconds() {
-  const std::map<std::string, double> units{{"ps", 1}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}, {"s", 1e12}};
-  return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::UNIT_REQUIRED, "TIME");
+[[noreturn]] void reject(std::string_view option, std::string_view got, std::string_view wanted) {
+  throw Error(Errc::invalid_argument, fmt::format("{}: got \"{}\", wanted {}", option, got, wanted));
+}
+
+/// In picoseconds, so that a fraction of a nanosecond for a byte is a plain number.
+double time_of(const std::string& text, std::string_view option) {
+  constexpr std::array<std::pair<std::string_view, double>, 5> units{
+      {{"ps", 1}, {"ns", 1e3}, {"us", 1e6}, {"ms", 1e9}, {"s", 1e12}}};
+  double number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const std::string_view rest = end;
+  const auto unit = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.first == rest; });
+  constexpr double kMost = 1e18;
+  if (failed != std::errc{} || unit == units.end() || !(number >= 0) || number * unit->second > kMost) {
+    reject(option, text, "a time with its unit (ps, ns, us, ms or s), like 1.5us");
+  }
+  return number * unit->second;
+}
+
+std::size_t size_of(const std::string& text, std::string_view option) {
+  try {
+    return parse_size(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", option, error.cause()));
+  }
+}
+
+std::string names_of(std::span<const Algorithm> algorithms) {
+  std::string names;
+  for (const Algorithm algorithm : algorithms) names += (names.empty() ? "" : ", ") + std::string(to_string(algorithm));
+  return names;
+}
+
+/// What goes through shared memory is not.
+bool is_simulated(Algorithm algorithm) {
+  return algorithm != Algorithm::direct && algorithm != Algorithm::sliced && algorithm != Algorithm::two_level;
 }
 
 void add_options(CLI::App& app, SimOptions& options, Words& words) {
@@ -49,7 +85,11 @@ void add_options(CLI::App& app, SimOptions& options, Words& words) {
 
   const std::string group = "Network (times with a unit: ps, ns, us, ms, s)";
   const auto add_time = [&](const char* name, double& value, const char* text, const char* shown) {
-    app.add_option(name, value, text)->transform(in_picoseconds())->group(group)->default_str(shown);
+    app.add_option_function<std::string>(
+           name, [name, &value](const std::string& typed) { value = time_of(typed, name); }, text)
+        ->type_name("TIME")
+        ->group(group)
+        ->default_str(shown);
   };
   add_time("--latency", words.latency, "L: of the wire", "5us");
   add_time("--overhead", words.overhead, "o: of the processor, for each send and each receive", "1us");
@@ -65,20 +105,23 @@ void add_options(CLI::App& app, SimOptions& options, Words& words) {
 void understand(SimOptions& options, const Words& words) {
   const auto collective = parse_collective(words.operation);
   if (!collective || algorithms_of(*collective).empty()) {
-    throw Error(Errc::invalid_argument, fmt::format("\"{}\" is no operation, wanted all_reduce, reduce, broadcast, "
-                                                    "scatter, gather, all_gather, reduce_scatter, all_to_all or "
-                                                    "barrier",
-                                                    words.operation));
+    reject("operation", words.operation,
+           "all_reduce, reduce, broadcast, scatter, gather, all_gather, reduce_scatter, all_to_all or barrier");
   }
   options.collective = *collective;
-  options.bytes = *collective == Collective::barrier ? 0 : parse_size(words.size);
+  options.bytes = *collective == Collective::barrier ? 0 : size_of(words.size, "--size");
   // Every pair of ranks has the same to exchange.
-  if (*collective == Collective::all_to_all) options.bytes -= options.bytes % static_cast<std::size_t>(options.ranks);
-  options.max_messages = parse_size(words.max_messages);
-  if (!words.chunk.empty()) options.chunk_bytes = parse_size(words.chunk);
+  if (*collective == Collective::all_to_all) {
+    const auto ranks = static_cast<std::size_t>(options.ranks);
+    if (options.bytes != 0 && options.bytes < ranks) {
+      reject("--size", words.size, fmt::format("at least {} bytes, one for each rank", ranks));
+    }
+    options.bytes -= options.bytes % ranks;
+  }
+  options.max_messages = size_of(words.max_messages, "--max-messages");
+  if (!words.chunk.empty()) options.chunk_bytes = size_of(words.chunk, "--chunk");
   if (options.root < 0 || options.root >= options.ranks) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("root: got {}, wanted a rank from 0 to {}", options.root, options.ranks - 1));
+    reject("--root", std::to_string(options.root), fmt::format("a rank from 0 to {}", options.ranks - 1));
   }
   options.model.latency = static_cast<simulation::Time>(words.latency);
   options.model.overhead = static_cast<simulation::Time>(words.overhead);
@@ -87,7 +130,11 @@ void understand(SimOptions& options, const Words& words) {
   const Question question{options.collective, options.bytes, options.ranks, false, options.commutative};
   for (const std::string& name : words.algorithms) {
     const auto algorithm = parse_algorithm(name);
-    if (!algorithm) throw Error(Errc::invalid_argument, fmt::format("\"{}\" is no algorithm", name));
+    if (!algorithm) reject("--algorithm", name, "one of " + names_of(algorithms_of(options.collective)));
+    if (!is_simulated(*algorithm)) {
+      reject("--algorithm", name,
+             fmt::format("one of {} ({} is not simulated)", names_of(algorithms_of(options.collective)), name));
+    }
     options.algorithms.push_back(choose(question, *algorithm).algorithm);
   }
   if (!words.algorithms.empty()) return;
@@ -111,8 +158,13 @@ std::optional<SimOptions> parse_sim_options(int argc, const char* const* argv, i
   try {
     app.parse(argc, argv);
     understand(options, words);
+  } catch (const CLI::ExtrasError&) {
+    fmt::print(stderr, "rondo-sim: unknown option {} (see rondo-sim --help)\n", app.remaining().front());
+    exit_status = 2;
+    return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    exit_status = app.exit(error) == 0 ? 0 : 2;
+    exit_status = error.get_exit_code() == 0 ? app.exit(error) : 2;
+    if (exit_status != 0) fmt::print(stderr, "rondo-sim: {}\n", error.what());
     return std::nullopt;
   } catch (const Error& error) {
     fmt::print(stderr, "rondo-sim: {}\n", error.cause());

@@ -19,7 +19,7 @@ using End = RankRecord::End;
 std::string how_it_ended(const RankRecord& rank, const SummaryFacts& facts) {
   const bool by_kill = WIFSIGNALED(rank.wait_status) && WTERMSIG(rank.wait_status) == SIGKILL;
   if (rank.end == End::none) return "still there";
-  if (rank.end == End::killed && by_kill) return fmt::format("SIGKILL, {} after the first signal", facts.grace);
+  if (rank.end == End::killed && by_kill) return fmt::format("SIGKILL, {} after the first signal", facts.killed_after);
   if (rank.end == End::own) return describe_end(rank.wait_status);
   if (WIFSIGNALED(rank.wait_status)) return signal_name(WTERMSIG(rank.wait_status));
   return describe_end(rank.wait_status) + " when told to end";
@@ -42,6 +42,11 @@ std::string list_ranks(const char* title, const std::vector<RankRecord>& ranks, 
 }
 
 bool failed_alone(const RankRecord& rank) { return rank.end == End::own && exit_status_of(rank.wait_status) != 0; }
+
+const char* what_may_be_wrong(int error) {
+  if (error == ENOENT) return " (the program, or the interpreter that it names)";
+  return error == ENOEXEC ? " (neither a program for this machine nor a script)" : "";
+}
 
 std::string oom_hint(const Outcome& outcome, const RankRecord& rank) {
   if (!WIFSIGNALED(rank.wait_status) || WTERMSIG(rank.wait_status) != SIGKILL) return {};
@@ -101,7 +106,8 @@ int exit_status(const Outcome& outcome, const std::vector<RankRecord>& ranks) {
     case Outcome::Kind::not_started: return outcome.error == ENOENT ? kNotFound : kNotExecutable;
     case Outcome::Kind::timed_out: return kTimedOut;
     case Outcome::Kind::signalled: return 128 + outcome.signal;
-    case Outcome::Kind::guardian_lost: return kLauncherError;
+    case Outcome::Kind::guardian_lost:
+    case Outcome::Kind::output_failed: return kLauncherError;
   }
   return kLauncherError;
 }
@@ -119,12 +125,14 @@ std::string summarize(const Outcome& outcome, const std::vector<RankRecord>& ran
     case Outcome::Kind::rank_failed: text = first_failure(outcome, ranks, facts, last_lines); break;
     case Outcome::Kind::not_started:
       return fmt::format("rondo-run: cannot run {}: {}{}\n", facts.program, std::strerror(outcome.error),
-                         outcome.error == ENOENT ? " (the program, or the interpreter that it names)" : "");
+                         what_may_be_wrong(outcome.error));
     case Outcome::Kind::timed_out:
       return fmt::format("rondo-run: not done after the --timeout of {}\n{}", facts.timeout, list_stopped());
     case Outcome::Kind::signalled:
       return fmt::format("rondo-run: stopped by {}\n{}", signal_name(outcome.signal), list_stopped());
     case Outcome::Kind::guardian_lost: return "rondo-run: its guardian process was killed, so the job was ended\n";
+    case Outcome::Kind::output_failed:
+      return "rondo-run: it could not write what the ranks print, so the job was ended\n" + list_stopped();
   }
   if (facts.attempts > 1) text += fmt::format("  this was attempt {} of {}\n", facts.attempt + 1, facts.attempts);
   return text;

@@ -32,6 +32,7 @@ struct Outcome {
     timed_out,      ///< --timeout
     signalled,      ///< the launcher was told to stop by `signal`
     guardian_lost,  ///< somebody killed the guardian process
+    output_failed,  ///< the launcher could not write what the ranks print
   };
   Kind kind = Kind::succeeded;
   int first_rank = -1;  ///< rank_failed, not_started
@@ -47,8 +48,8 @@ int exit_status(const Outcome& outcome, const std::vector<RankRecord>& ranks);
 struct SummaryFacts {
   std::string program;
   std::string host;
-  std::string timeout;  ///< as text, with its unit
-  std::string grace;
+  std::string timeout;       ///< as text, with its unit
+  std::string killed_after;  ///< from the first signal to SIGKILL, if it came to that
   int attempt = 0;
   int attempts = 1;
 };

@@ -24,15 +24,23 @@ using Body = std::function<void(Communicator&)>;
 /// Rank 1 of 3 does `odd`, the others `usual`; every rank must fail, and hear of both calls. A rank whose part was over
 /// before the others differed hears of it in its next call.
 void check_mismatch(const Body& usual, const Body& odd, const std::string& usual_name, const std::string& odd_name) {
-  const auto outcomes = try_ranks(3, [&](Communicator& world) {
-    (world.rank() == 1 ? odd : usual)(world);
-    barrier(world);
-  });
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-    INFO("rank " << rank << ": " << outcomes[rank].error);
-    CHECK(outcomes[rank].code == Errc::collective_mismatch);
-    CHECK_THAT(outcomes[rank].error, Catch::Matchers::ContainsSubstring(usual_name));
-    CHECK_THAT(outcomes[rank].error, Catch::Matchers::ContainsSubstring(odd_name));
+  for (const Transport transport : {Transport::shm, Transport::unix_socket}) {
+    Config config;
+    config.transport = transport;
+    config.timeout = std::chrono::seconds(20);
+    const auto outcomes = try_ranks(
+        3,
+        [&](Communicator& world) {
+          (world.rank() == 1 ? odd : usual)(world);
+          barrier(world);
+        },
+        config);
+    for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+      INFO("rank " << rank << " over " << to_string(transport) << ": " << outcomes[rank].error);
+      CHECK(outcomes[rank].code == Errc::collective_mismatch);
+      CHECK_THAT(outcomes[rank].error, Catch::Matchers::ContainsSubstring(usual_name));
+      CHECK_THAT(outcomes[rank].error, Catch::Matchers::ContainsSubstring(odd_name));
+    }
   }
 }
 
@@ -61,6 +69,54 @@ TEST_CASE("ranks with different counts all hear of both", "[collectives][mismatc
   check_mismatch(reduces<float>(8, sum), reduces<float>(9, sum), "float x 8", "float x 9");
 }
 
+TEST_CASE("a rank that has nothing where others have something is an error on all", "[collectives][mismatch]") {
+  const auto broadcasts_of = [](std::size_t count) {
+    return [=](Communicator& world) {
+      std::vector<float> data(count);
+      broadcast(world, std::span(data), 0);
+    };
+  };
+  check_mismatch(reduces<float>(8, sum), reduces<float>(0, sum), "float x 8", "float x 0");
+  check_mismatch(broadcasts_of(0), broadcasts_of(8), "float x 0", "float x 8");
+  // The others may be done with theirs.
+  Config config;
+  config.transport = Transport::unix_socket;
+  const auto outcomes = try_ranks(
+      3,
+      [&](Communicator& world) {
+        broadcasts_of(world.rank() == 1 ? 0 : 8)(world);
+        barrier(world);
+      },
+      config);
+  INFO(outcomes[1].error);
+  CHECK(outcomes[1].code == Errc::collective_mismatch);
+  CHECK_THAT(outcomes[1].error, Catch::Matchers::ContainsSubstring("float x 0"));
+  CHECK_THAT(outcomes[1].error, Catch::Matchers::ContainsSubstring("float x 8"));
+}
+
+TEST_CASE("what all_to_all by counts sends to a rank that asks for nothing is not lost", "[collectives][mismatch]") {
+  for (const Transport transport : {Transport::shm, Transport::unix_socket}) {
+    Config config;
+    config.transport = transport;
+    const auto outcomes = try_ranks(
+        3,
+        [](Communicator& world) {
+          const std::vector<std::size_t> send_counts(3, 10);
+          std::vector<std::size_t> recv_counts(3, 10);
+          if (world.rank() == 1) recv_counts[0] = 0;
+          const std::vector<int> in(30);
+          std::vector<int> out(world.rank() == 1 ? 20 : 30);
+          all_to_all(world, std::span(in), std::span(out), send_counts, recv_counts);
+          barrier(world);
+        },
+        config);
+    INFO(to_string(transport) << ": " << outcomes[1].error);
+    CHECK(outcomes[1].code == Errc::collective_mismatch);
+    CHECK_THAT(outcomes[1].error, Catch::Matchers::ContainsSubstring("rank 0 sent more in all_to_all("));
+    CHECK_THAT(outcomes[1].error, Catch::Matchers::ContainsSubstring("than rank 1 asked for"));
+  }
+}
+
 TEST_CASE("ranks with different element types all hear of both", "[collectives][mismatch]") {
   check_mismatch(reduces<float>(8, sum), reduces<std::int32_t>(8, sum), "float x 8", "int32 x 8");
 }
@@ -72,7 +128,7 @@ TEST_CASE("ranks with different operators all hear of both", "[collectives][mism
 TEST_CASE("ranks with different callables all hear of both", "[collectives][mismatch]") {
   const auto left = [](float a, float) { return a; };
   const auto right = [](float, float b) { return b; };
-  check_mismatch(reduces<float>(8, left), reduces<float>(8, right), "custom", "operator #");
+  check_mismatch(reduces<float>(8, left), reduces<float>(8, right), "custom", "an operator of checksum ");
 }
 
 TEST_CASE("ranks with different roots all hear of both", "[collectives][mismatch]") {
@@ -96,7 +152,7 @@ TEST_CASE("ranks with different counts per rank all hear of it", "[collectives][
       all_gather(world, std::span(in), std::span(out), counts);
     };
   };
-  check_mismatch(gathers({1, 2, 3}), gathers({2, 2, 2}), "int32 x 6", "counts #");
+  check_mismatch(gathers({1, 2, 3}), gathers({2, 2, 2}), "int32 x 6", "counts per rank of checksum ");
 }
 
 TEST_CASE("ranks that call in another order all hear of both", "[collectives][mismatch]") {
@@ -144,11 +200,8 @@ TEST_CASE("a rank that leaves out a call fails the others instead of hanging the
 TEST_CASE("a collective that one rank never enters ends at the deadline and says whom it waits for",
           "[collectives][mismatch]") {
   const auto outcomes = try_ranks(3, [](Communicator& world) {
-    if (world.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(900));
-      return;
-    }
     std::vector<float> data(8);
+    if (world.rank() == 1) return static_cast<void>(world.recv(std::span(data), 0));  // until the others have given up
     all_reduce(world, std::span(data), sum, {.timeout = std::chrono::milliseconds(300)});
   });
   for (const std::size_t rank : {std::size_t{0}, std::size_t{2}}) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cstdio>
 #include <initializer_list>
 #include <optional>
@@ -13,6 +15,7 @@
 using namespace rondo;
 using namespace rondo::tools;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -26,6 +29,22 @@ int status_of(std::initializer_list<const char*> words) {
   int status = -1;
   CHECK_FALSE(parse(words, status).has_value());
   return status;
+}
+
+/// What is printed on standard error for this command line.
+std::string complaint(std::initializer_list<const char*> words) {
+  std::FILE* const file = std::tmpfile();
+  const int before = ::dup(2);
+  ::dup2(::fileno(file), 2);
+  const int status = status_of(words);
+  ::dup2(before, 2);
+  ::close(before);
+  CHECK(status == 2);
+  std::string text(1000, '\0');
+  std::rewind(file);
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
 }
 
 }  // namespace
@@ -49,17 +68,19 @@ TEST_CASE("rondo-sim reads sizes, times with units and algorithms", "[tools][sim
 TEST_CASE("rondo-sim gives every pair of an all_to_all the same", "[tools][sim]") {
   int status = -1;
   CHECK(parse({"all_to_all", "--ranks", "7", "--size", "100"}, status)->bytes == 98);
-  CHECK(parse({"all_to_all", "--ranks", "7", "--size", "6"}, status)->bytes == 0);
+  CHECK(parse({"all_to_all", "--ranks", "7", "--size", "0"}, status)->bytes == 0);
+  CHECK(complaint({"all_to_all", "--ranks", "7", "--size", "6"}) ==
+        "rondo-sim: --size: got \"6\", wanted at least 7 bytes, one for each rank\n");
 }
 
 TEST_CASE("rondo-sim takes all algorithms that a collective has", "[tools][sim]") {
   int status = -1;
   const auto all = parse({"all_reduce"}, status);
   REQUIRE(all.has_value());
-  CHECK(all->algorithms.size() == 4);
+  CHECK(all->algorithms.size() == 5);
   const auto ordered = parse({"all_reduce", "--ordered"}, status);
   REQUIRE(ordered.has_value());
-  CHECK(ordered->algorithms.size() == 3);
+  CHECK(ordered->algorithms.size() == 4);
 }
 
 TEST_CASE("rondo-sim ends with status 2 on bad input, 0 on help", "[tools][sim]") {
@@ -72,6 +93,27 @@ TEST_CASE("rondo-sim ends with status 2 on bad input, 0 on help", "[tools][sim]"
   CHECK(status_of({"broadcast", "--ranks", "4", "--root", "4"}) == 2);
   CHECK(status_of({"broadcast", "--algorithm", "bruck"}) == 2);
   CHECK(status_of({"all_reduce", "--ordered", "--algorithm", "ring"}) == 2);
+}
+
+TEST_CASE("rondo-sim says in one line which option is wrong and what is wanted", "[tools][sim]") {
+  for (const char* option : {"--latency", "--overhead", "--gap", "--gap-per-byte", "--reduce-per-byte"}) {
+    for (const char* text : {"5", "us", "5min", "5 us", "nan"}) {
+      CHECK(complaint({"all_reduce", option, text}) ==
+            std::string("rondo-sim: ") + option + ": got \"" + text +
+                "\", wanted a time with its unit (ps, ns, us, ms or s), like 1.5us\n");
+    }
+  }
+  CHECK(complaint({"reduce", "--algorithm", "foo"}) ==
+        "rondo-sim: --algorithm: got \"foo\", wanted one of tree, linear, ring, chain\n");
+  for (const std::string name : {"direct", "sliced", "two_level"}) {
+    CHECK(complaint({"reduce", "--algorithm", name.c_str()}) == "rondo-sim: --algorithm: got \"" + name +
+                                                                    "\", wanted one of tree, linear, ring, chain (" +
+                                                                    name + " is not simulated)\n");
+  }
+  CHECK(complaint({"all_reduce", "--chunk", "12Q"}) ==
+        "rondo-sim: --chunk: got \"12Q\", wanted a whole number like 4096, 64K, 4M, 1G\n");
+  CHECK_THAT(complaint({"all_reduces"}), StartsWith("rondo-sim: operation: got \"all_reduces\", wanted all_reduce, "));
+  CHECK(complaint({"all_reduce", "--rank", "3"}) == "rondo-sim: unknown option --rank (see rondo-sim --help)\n");
 }
 
 TEST_CASE("rondo-sim reports a candidate as text and as JSON", "[tools][sim]") {

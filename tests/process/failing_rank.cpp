@@ -93,9 +93,16 @@ void overlap(Communicator& world) {
   work.wait();
 }
 
-void in_group(Communicator& world) {
-  static Communicator group = world.dup();
-  reduce_by(Algorithm::automatic, kCount)(group);
+Communicator& twin_of(Communicator& world) {
+  static Communicator twin = world.dup();
+  return twin;
+}
+
+void in_group(Communicator& world) { reduce_by(Algorithm::automatic, kCount)(twin_of(world)); }
+
+void reduce_beside_group(Communicator& world) {
+  twin_of(world);
+  reduce_by(Algorithm::ring, kCount)(world);
 }
 
 void reduce_and_meet(Communicator& world) {
@@ -119,6 +126,7 @@ const std::map<std::string, Round> kActs{
     {"test", poll},
     {"overlap", overlap},
     {"group", in_group},
+    {"beside-group", reduce_beside_group},
 };
 
 bool forked = false;
@@ -142,6 +150,12 @@ void fork_child(Communicator& world) {
   std::exit(0);
 }
 
+/// They hold the other end of the pipe that this one was started with on descriptor 9.
+void wait_until_others_ended() {
+  char end;
+  while (::read(9, &end, 1) > 0) continue;
+}
+
 /// True when the rank shall still do its round.
 bool fail(const std::string& fault, Communicator& world) {
   say("fault");
@@ -151,7 +165,9 @@ bool fail(const std::string& fault, Communicator& world) {
   if (fault == "abort") std::abort();
   if (fault == "leave") world = Communicator();
   if (fault == "stop") ::raise(SIGSTOP);
+  if (fault == "overtaken") barrier(world, {.timeout = std::chrono::milliseconds(50)});
   if (fault == "fork") fork_child(world);
+  if (fault == "elsewhere") barrier(twin_of(world));
   if (fault == "skip" || fault == "order") barrier(world);
   return fault != "skip";
 }
@@ -180,6 +196,10 @@ int run(const std::string& act, int victim, const std::string& fault) {
     say("error " + std::string(to_string(error.code())) + " peer " + std::to_string(error.peer()) + ": " +
         error.what());
     if (killer.joinable()) killer.join();
+    if (faulty && fault == "overtaken") {
+      wait_until_others_ended();
+      ::_exit(3);
+    }
     return 1;
   }
 }

@@ -1,5 +1,8 @@
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <csignal>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -149,6 +152,28 @@ TEST_CASE("a rank that hangs ends the others at the deadline, which names it", "
   CHECK(named);
 }
 
+TEST_CASE("at the deadline all hear who is absent, and where it waits instead", "[process][failure]") {
+  const std::string transport = GENERATE("shm", "unix");
+  const Failure failure = run_failing("beside-group", 2, "elsewhere", transport, {"-x", "RONDO_TIMEOUT=3"});
+  INFO(transport);
+  REQUIRE(failure.heard.size() == kRanks);
+  for (const Heard& heard : failure.heard) {
+    INFO("rank " << heard.rank << ": " << heard.text);
+    CHECK_THAT(heard.text, StartsWith("timed_out"));
+    if (heard.rank == 2) {
+      CHECK_THAT(heard.text, ContainsSubstring("rank 2 gave up barrier("));
+      CHECK_THAT(heard.text, ContainsSubstring("not come to it"));
+    } else {
+      CHECK_THAT(heard.text, ContainsSubstring("gave up all_reduce(float x 50000"));
+      CHECK_THAT(heard.text, ContainsSubstring("; rank 2 has not come to it"));
+      // Its own deadline may have come first.
+      CHECK_THAT(heard.text,
+                 ContainsSubstring("; rank 2 waits in barrier(") || ContainsSubstring("; rank 2 gave up barrier("));
+      CHECK_THAT(heard.text, ContainsSubstring(" #1 of another communicator"));
+    }
+  }
+}
+
 TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank that it waited for",
           "[process][failure]") {
   // What rank 1 does not take, does not send, and what in turn does not come from rank 2.
@@ -160,15 +185,31 @@ TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank th
   const std::string transport = GENERATE("shm", "unix");
   const Failure failure = run_failing(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
   INFO(act << " over " << transport);
+  // What others hear later may be that somebody gave up and left.
+  long first = std::numeric_limits<long>::max();
+  for (const Heard& heard : failure.heard) first = std::min(first, heard.milliseconds);
   int named = 0;
   for (const Heard& heard : failure.heard) {
-    // Who was not the first to give up may hear that another did, or be served by rank 1, woken to be ended.
+    // Rank 1 is woken to be ended, and may serve others then.
     if (heard.rank == 1 || !heard.text.starts_with("timed_out")) continue;
     INFO("rank " << heard.rank << ": " << heard.text);
     CHECK_THAT(heard.text, StartsWith(wanted.at(heard.rank)));
-    named += heard.rank != 3;
+    named += heard.milliseconds == first ? 1 : 0;
   }
   CHECK(named >= 1);
+}
+
+TEST_CASE("the summary names the rank that failed first, also where the others ended before it", "[process][failure]") {
+  const TemporaryDirectory directory;
+  const std::string pipe = directory.path() + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto ended = launch({"-n", "3", "sh", "-c",
+                             "case $RONDO_RANK in 1) exec 9<" + pipe + ";; *) exec 9>" + pipe + ";; esac;" +
+                                 "exec " FAILING_RANK " send-recv 1 overtaken"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 3);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: exited with status 3\n") &&
+                            ContainsSubstring("its reason: rank 1 gave up barrier("));
 }
 
 TEST_CASE("a child that a rank forks may not call rondo, and disturbs nobody", "[process][failure]") {

@@ -184,6 +184,13 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
+double seconds_until_kill(const std::string& summary) {
+  const std::string_view before = "SIGKILL, ", after = " s after the first signal";
+  const auto start = summary.find(before), end = summary.find(after);
+  if (start == std::string::npos || end == std::string::npos) throw std::runtime_error("nobody was killed: " + summary);
+  return std::stod(summary.substr(start + before.size(), end - start - before.size()));
+}
+
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

@@ -91,6 +91,9 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+/// The seconds in "SIGKILL, N s after the first signal" of a summary.
+double seconds_until_kill(const std::string& summary);
+
 std::string file_text(const std::string& path);
 
 }  // namespace rondo::test

@@ -60,7 +60,8 @@ TEST_CASE("a rank that ignores SIGTERM is killed after the grace time", "[proces
   CHECK(stubborn.gone_within(std::chrono::milliseconds(0)));
   CHECK_THAT(ended.out, ContainsSubstring("got 0 SIGTERM"));
   CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: killed by SIGKILL"));
-  CHECK_THAT(ended.err, ContainsSubstring("stopped because of it: rank 0 (SIGKILL, 0.3 s after the first signal)"));
+  CHECK_THAT(ended.err, ContainsSubstring("stopped because of it: rank 0 (SIGKILL, "));
+  CHECK(seconds_until_kill(ended.err) >= 0.3);
 }
 
 TEST_CASE("a stopped rank is ended too", "[process][launcher]") {
@@ -107,8 +108,12 @@ TEST_CASE("what cannot be run is 126 or 127", "[process][launcher]") {
   CHECK(ended.status == 127);
   CHECK_THAT(ended.err, ContainsSubstring("cannot run " + script + ": No such file or directory"));
 
-  write_script("\177ELF no program", 0755);
-  CHECK(launch({script}).status != 0);
+  for (const char* garbage : {"\177ELF no program", "\177ELF\nno program\n"}) {
+    write_script(garbage, 0755);
+    ended = launch({"-n", "2", script});
+    CHECK(ended.status == 126);
+    CHECK_THAT(ended.err, ContainsSubstring("neither a program for this machine nor a script"));
+  }
   write_script("echo without a first line\n", 0755);
   ended = launch({script});
   CHECK(ended.status == 0);

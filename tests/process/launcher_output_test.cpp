@@ -132,6 +132,14 @@ TEST_CASE("a full disk is an error of the launcher, and said", "[process][launch
   CHECK_THAT(ended.err, ContainsSubstring("standard output: No space left on device"));
 }
 
+TEST_CASE("ranks that end because of the launcher's full disk are not blamed", "[process][launcher]") {
+  if (::access("/dev/full", W_OK) != 0) return;
+  const auto ended = launch({"sh", "-c", "exec " RONDO_RUN " -n 2 yes > /dev/full"});
+  CHECK(ended.status == 125);
+  CHECK_THAT(ended.err, ContainsSubstring("standard output: No space left on device"));
+  CHECK_THAT(ended.err, ContainsSubstring("it could not write what the ranks print"));
+}
+
 TEST_CASE("closed standard descriptors do no harm", "[process][launcher]") {
   const TemporaryDirectory directory;
   const std::string file = directory.path() + "/seen";

@@ -59,7 +59,7 @@ TEST_CASE("a rank killed while the kernel was short of memory gets that hint", "
   Outcome outcome;
   outcome.kind = Outcome::Kind::rank_failed;
   outcome.first_rank = 1;
-  const SummaryFacts facts{.program = "./train", .host = "here", .timeout = "", .grace = "5 s"};
+  const SummaryFacts facts{.program = "./train", .host = "here", .timeout = "", .killed_after = "5 s"};
   CHECK(summarize(outcome, ranks, facts, {}).find("memory") == std::string::npos);
   outcome.oom_after.host = 1;
   CHECK_THAT(summarize(outcome, ranks, facts, {}),
@@ -82,7 +82,7 @@ TEST_CASE("the summary tells apart who failed first, who after it, and who was s
   outcome.first_rank = 1;
   outcome.reason = "out of range";
   const SummaryFacts facts{
-      .program = "./train", .host = "here", .timeout = "", .grace = "5 s", .attempt = 0, .attempts = 2};
+      .program = "./train", .host = "here", .timeout = "", .killed_after = "5 s", .attempt = 0, .attempts = 2};
   CHECK(summarize(outcome, ranks, facts, {"one", "two"}) ==
         "rondo-run: rank 1 failed first: exited with status 3\n"
         "  host here, pid 101, program ./train\n"

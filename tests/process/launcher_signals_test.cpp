@@ -9,12 +9,14 @@
 #include <csignal>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "tests/process/launched.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -71,6 +73,9 @@ class AtTerminal {
   std::string seen_;
 };
 
+constexpr auto kInterrupted =
+    "rondo-run: interrupted; waiting for the ranks to end (press Ctrl-C again to kill them)\n";
+
 }  // namespace
 
 TEST_CASE("Ctrl-C is forwarded, a second one kills", "[process][launcher]") {
@@ -84,10 +89,11 @@ TEST_CASE("Ctrl-C is forwarded, a second one kills", "[process][launcher]") {
   const auto ended = launched.wait();
   CHECK(ended.status == 130);
   CHECK_THAT(ended.err, ContainsSubstring("stopped by SIGINT"));
+  CHECK(seconds_until_kill(ended.err) < 100);
 }
 
 TEST_CASE("a job that goes on after Ctrl-C ends as it ends", "[process][launcher]") {
-  Launched launched(actors(2, {}, {"signals"}));
+  Launched launched(actors(2, {"--grace", "100"}, {"signals"}));
   launched.wait_for_output("ready 0 ");
   launched.wait_for_output("ready 1 ");
   launched.signal(SIGINT);
@@ -99,7 +105,27 @@ TEST_CASE("a job that goes on after Ctrl-C ends as it ends", "[process][launcher
   launched.signal(SIGUSR2);
   const auto ended = launched.wait();
   CHECK(ended.status == 0);
-  CHECK(ended.err.empty());
+  CHECK(ended.err == kInterrupted);
+}
+
+TEST_CASE("ranks that ignore Ctrl-C get SIGTERM after the grace time, and SIGKILL after another",
+          "[process][launcher]") {
+  Launched deaf(actors(2, {"--grace", "0.2"}, {"signals"}));
+  deaf.wait_for_output("ready 0 ");
+  deaf.wait_for_output("ready 1 ");
+  deaf.signal(SIGINT);
+  const auto ended = deaf.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.out, ContainsSubstring("got 0 SIGINT\n") && ContainsSubstring("got 0 SIGTERM\n"));
+  CHECK_THAT(ended.err,
+             StartsWith(kInterrupted) && ContainsSubstring("stopped by SIGINT\n  ended: ranks 0 and 1 (SIG"));
+  CHECK(seconds_until_kill(ended.err) >= 0.4);
+
+  Launched polite(actors(2, {"--grace", "2"}, {"polite"}));
+  polite.wait_for_output("ready 0 ");
+  polite.wait_for_output("ready 1 ");
+  polite.signal(SIGINT);
+  CHECK(polite.wait().status == 0);
 }
 
 TEST_CASE("Ctrl-C ends ranks that do not mind it with 130", "[process][launcher]") {
@@ -126,6 +152,18 @@ TEST_CASE("SIGTERM ends the job: well where ranks end well, else with 143", "[pr
   const auto ended = deaf.wait();
   CHECK(ended.status == 143);
   CHECK_THAT(ended.err, ContainsSubstring("stopped by SIGTERM"));
+}
+
+TEST_CASE("a second SIGTERM kills", "[process][launcher]") {
+  Launched launched(actors(1, {"--grace", "100"}, {"signals"}));
+  launched.wait_for_output("ready 0 ");
+  launched.signal(SIGTERM);
+  launched.wait_for_output("got 0 SIGTERM");
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // sooner it would count as the same
+  launched.signal(SIGTERM);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 143);
+  CHECK(seconds_until_kill(ended.err) < 100);
 }
 
 TEST_CASE("Ctrl-Z stops the job, and it goes on when the launcher does", "[process][launcher]") {

@@ -59,7 +59,7 @@ TEST_CASE("ranks that never come are listed to all that came", "[runtime][bootst
   const auto body = [&](int rank) { return [=] { meet_and_part(member(rank, 4, point), patient(2s)); }; };
   for (const End& end : run({body(0), body(3)})) {
     CHECK(end.code == Errc::bootstrap_failed);
-    CHECK_THAT(end.text, ContainsSubstring("never came: rank 1 to 2"));
+    CHECK_THAT(end.text, ContainsSubstring("never came: ranks 1, 2"));
   }
 }
 
@@ -106,7 +106,9 @@ TEST_CASE("whoever listens at the meeting point and never answers is no hub, lon
 
 TEST_CASE("two processes with one number are told, and all that joined", "[runtime][bootstrap]") {
   const int twice = GENERATE(0, 1);
-  const MeetingPoint point = by_tcp();
+  const TemporaryDirectory directory;
+  const MeetingPoint point = GENERATE(false, true) ? by_tcp() : by_file(directory / "meet");
+  INFO(to_string(point));
   std::latch here(2);
   const auto body = [&](int rank) {
     return [&, rank] {
@@ -122,6 +124,29 @@ TEST_CASE("two processes with one number are told, and all that joined", "[runti
   for (const End& end : run({body(0), body(1), second})) {
     CHECK(end.code == Errc::duplicate_rank);
     CHECK_THAT(end.text, ContainsSubstring("rank " + std::to_string(twice) + " is claimed twice"));
+  }
+}
+
+TEST_CASE("a rank that comes to a meeting which has just failed is told why", "[runtime][bootstrap]") {
+  const MeetingPoint point = by_tcp();
+  std::latch here(1), failed(1);
+  const auto ends = run({[&] {
+                           Control control(member(0, 2, point), patient());
+                           here.count_down();
+                           control.join("");
+                         },
+                         [&] {
+                           here.wait();
+                           const auto told = std::shared_ptr<void>(nullptr, [&](void*) { failed.count_down(); });
+                           Control control(member(0, 2, point), patient());
+                         },
+                         [&] {
+                           failed.wait();
+                           meet_and_part(member(1, 2, point), patient(10s));
+                         }});
+  for (const End& end : ends) {
+    CHECK(end.code == Errc::duplicate_rank);
+    CHECK_THAT(end.text, ContainsSubstring("rank 0 is claimed twice"));
   }
 }
 

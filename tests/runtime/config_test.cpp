@@ -57,6 +57,7 @@ TEST_CASE("every knob is read from its variable and printed as it would be read"
                                        {"RONDO_TIMEOUT", "off"},
                                        {"RONDO_ALGORITHM", "all_reduce=ring,broadcast=tree"},
                                        {"RONDO_CHUNK_BYTES", "64K"},
+                                       {"RONDO_DETERMINISTIC", "1"},
                                        {"RONDO_LOG", "debug"}};
   const Config config = Config::from(environment);
   CHECK(config.init_timeout == 1500ms);
@@ -99,15 +100,35 @@ TEST_CASE("a bad value names the variable, what it says and what is wanted", "[r
   CHECK_THAT(rejection("RONDO_INIT_TIMEOUT", "off"), ContainsSubstring("got \"off\""));
   CHECK_THAT(rejection("RONDO_MASTER_PORT", "70000"), ContainsSubstring("1 to 65535"));
   CHECK_THAT(rejection("RONDO_INSECURE", "maybe"), ContainsSubstring("1 or 0"));
-  CHECK_THAT(rejection("RONDO_ALGORITHM", "spiral"), ContainsSubstring("an algorithm instead of \"spiral\""));
+  CHECK_THAT(rejection("RONDO_ALGORITHM", "spiral"),
+             ContainsSubstring("got \"spiral\", wanted one of automatic, ring, tree, ") &&
+                 ContainsSubstring(", sliced, two_level [bad_configuration]"));
   CHECK_THAT(rejection("RONDO_ALGORITHM", "all_redcue=ring"),
-             ContainsSubstring("a collective instead of \"all_redcue\""));
+             ContainsSubstring("got \"all_redcue\", wanted one of all_reduce, reduce, ") &&
+                 ContainsSubstring(", barrier [bad_configuration]"));
 }
 
 TEST_CASE("an unknown RONDO_ variable is one warning with the nearest known name", "[runtime][config]") {
   const Config config = Config::from({{"RONDO_EAGER_LIMT", "1"}, {"RONDO_RANK", "0"}, {"ROUND", "1"}});
   REQUIRE(config.warnings.size() == 1);
   CHECK_THAT(config.warnings[0], ContainsSubstring("RONDO_EAGER_LIMT") && ContainsSubstring("mean RONDO_EAGER_LIMIT?"));
+}
+
+TEST_CASE("no name is suggested for an unknown variable that is near none", "[runtime][config]") {
+  for (const char* name : {"RONDO_XYZZY", "RONDO_", "RONDO_A", "RONDO_CHECKPOINTS"}) {
+    CHECK(Config::from({{name, "1"}}).warnings ==
+          std::vector<std::string>{std::string(name) + ": nothing reads this variable"});
+  }
+}
+
+TEST_CASE("an empty variable counts as not set, a deadline of 0 is an error that names off", "[runtime][config]") {
+  CHECK(Config::from({{"RONDO_TIMEOUT", ""}}).timeout == 1800s);
+  CHECK_THAT(
+      rejection("RONDO_TIMEOUT", "0"),
+      ContainsSubstring("RONDO_TIMEOUT: got \"0\", wanted seconds above 0, like 300 or 1.5, or 500ms, 5m, 1h, or "
+                        "off for no deadline"));
+  CHECK_THAT(rejection("RONDO_TIMEOUT", "0ms"), ContainsSubstring("got \"0ms\""));
+  CHECK_THAT(rejection("RONDO_INIT_TIMEOUT", "0"), ContainsSubstring("5m, 1h [bad_configuration]"));
 }
 
 TEST_CASE("every variable of the configuration is documented once", "[runtime][config]") {

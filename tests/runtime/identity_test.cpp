@@ -152,6 +152,12 @@ TEST_CASE("numbers that are none, or do not fit, are errors", "[runtime][identit
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_RANK", "two"}}), ContainsSubstring("RONDO_RANK: got \"two\""));
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_RANK", "4"}}),
              ContainsSubstring("got rank 4, wanted 0 to 3 in a world of 4"));
+  CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_LOCAL_SIZE", "5"}}),
+             ContainsSubstring("got local size 5, wanted 1 to 4 in a world of 4"));
+  CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_LOCAL_SIZE", "2"}}),
+             ContainsSubstring("got local rank 2, wanted 0 to 1 in a local size of 2"));
+  CHECK_THAT(rejection({{"RONDO_RANK", "0"}, {"RONDO_SIZE", "1"}, {"RONDO_LOCAL_RANK", "1"}}),
+             ContainsSubstring("got local rank 1, wanted 0 to 0 in a world of 1"));
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_RANK", "-1"}}), ContainsSubstring("RONDO_RANK: got \"-1\""));
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_SIZE", "0"}}), ContainsSubstring("RONDO_SIZE: got \"0\""));
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_SIZE", "99999999999"}}), ContainsSubstring("RONDO_SIZE"));
@@ -222,4 +228,12 @@ TEST_CASE("the timeout in code wins over the environment's", "[runtime][identity
   CHECK(configure(options, {{"RONDO_INIT_TIMEOUT", "9"}}).init_timeout == std::chrono::seconds(7));
   options.timeout.reset();
   CHECK(configure(options, {{"RONDO_INIT_TIMEOUT", "9"}}).init_timeout == std::chrono::seconds(9));
+}
+
+TEST_CASE("an interface that does not exist is an error, whatever the transport", "[runtime][identity]") {
+  const Environment environment{{"RONDO_INTERFACE", "wlan77"}, {"RONDO_TRANSPORT", "shm"}};
+  CHECK_THAT(rejection(environment), ContainsSubstring("RONDO_INTERFACE: got \"wlan77\", wanted one of "));
+  InitOptions options;
+  options.config = rondo::Config::from(environment);
+  CHECK_THAT(rejection({}, options), ContainsSubstring("RONDO_INTERFACE: "));
 }

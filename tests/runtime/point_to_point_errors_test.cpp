@@ -172,7 +172,35 @@ TEST_CASE("two blocking sends of long messages to each other end at the deadline
         world.sendrecv(std::span(&here, 1), 1 - world.rank(), std::span(&there, 1), 1 - world.rank(), Tag{1});
       },
       config);
-  for (const std::string& text : texts) CHECK(text.find("both send first") != std::string::npos);
+  for (const int rank : {0, 1}) {
+    const std::string other = std::to_string(1 - rank);
+    CHECK(texts[static_cast<std::size_t>(rank)] ==
+          "rondo: rank " + std::to_string(rank) + ": send of 400000 bytes to rank " + other +
+              " with tag 0: not received within 0.2 s (RONDO_TIMEOUT); if rank " + other +
+              " sends first too, use sendrecv or isend [timed_out]");
+  }
+}
+
+TEST_CASE("a blocking send of a long message to oneself ends at the deadline, and says what to do",
+          "[runtime][p2p][errors]") {
+  Config config = tight();
+  config.timeout = 200ms;
+  std::string text;
+  run_ranks(
+      1,
+      [&](Communicator& world) {
+        std::vector<int> data(100'000);
+        try {
+          world.send(std::span(data), 0);
+        } catch (const Error& error) {
+          text = error.what();
+        }
+      },
+      config);
+  CHECK(
+      text ==
+      "rondo: rank 0: send of 400000 bytes to rank 0 with tag 0: not received within 0.2 s (RONDO_TIMEOUT); to itself "
+      "a rank sends by sendrecv or isend [timed_out]");
 }
 
 TEST_CASE("a receive from a rank that has left ends in an error", "[runtime][p2p][errors]") {
@@ -277,8 +305,8 @@ TEST_CASE("a probe says what it looked for, and does not wait for a rank that ha
     const auto expect = [&](const std::string& text, const std::string& wanted) {
       require(text.find(wanted) != std::string::npos, text);
     };
-    expect(error_of(2, Tag{7}), "no message from rank 2 with tag 7 came within the deadline");
-    expect(error_of(any_source, any_tag), "no message from any rank with any tag came within the deadline");
+    expect(error_of(2, Tag{7}), "no message from rank 2 with tag 7 came within 0.2 s (RONDO_TIMEOUT)");
+    expect(error_of(any_source, any_tag), "no message from any rank with any tag came within 0.2 s (RONDO_TIMEOUT)");
     expect(error_of(1, Tag{7}), "no message from rank 1 with tag 7: rank 1 has left");
     world.send(std::span(&value, 1), 2);
   });

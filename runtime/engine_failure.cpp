@@ -1,0 +1,166 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "runtime/engine.hpp"
+
+// What an engine makes of silence and of bad news: connections that end, the hub's notices, and the clock.
+
+namespace rondo::detail {
+namespace {
+
+constexpr Duration kTickEvery = std::chrono::milliseconds(20);
+// What a rank that said goodbye to the hub may still have in flight towards this one.
+constexpr Duration kLeaverGrace = std::chrono::milliseconds(300);
+constexpr auto kHasLeft = "has left: it said goodbye";
+
+}  // namespace
+
+template <typename Action>
+void Engine::for_groups_with(int world_rank, Action action) {
+  for (auto& [id, group] : groups_) {
+    if (const int member = group->member(world_rank); member >= 0) action(*group, member);
+  }
+}
+
+void Engine::peer_lost(Peer& peer, const std::string& cause) {
+  if (peer.gone()) return;
+  peer.detach(cause);
+  if (control_ && control_->descriptor() >= 0) {
+    suspects_.push_back({&peer, cause, clock_.now(), false});
+  } else {
+    peer_dead(peer.world_rank(), cause);
+  }
+}
+
+bool Engine::suspected(const Peer& peer) const noexcept {
+  return std::any_of(suspects_.begin(), suspects_.end(), [&](const Suspect& suspect) { return suspect.peer == &peer; });
+}
+
+void Engine::peer_dead(int world_rank, const std::string& cause) {
+  failure_seen_ = true;
+  peer(world_rank).detach(cause);
+  if (!dead_.emplace(world_rank, cause).second) return;
+  for_groups_with(world_rank, [&](Group& group, int member) {
+    group.poison(Error(Errc::peer_failed, fmt::format("rank {} died: {}", member, cause),
+                       {group.rank(), member, "", 0, 0, 0, {}}));
+  });
+}
+
+void Engine::peer_left(Peer& peer) {
+  if (peer.gone()) return;
+  peer.detach(kHasLeft);
+  tell_groups_left(peer);
+}
+
+void Engine::tell_groups_left(Peer& peer) {
+  for_groups_with(peer.world_rank(), [&](Group& group, int member) { group.member_left(member, kHasLeft); });
+}
+
+void Engine::peer_unreachable(int world_rank, const std::string& cause) {
+  Peer& unreached = peer(world_rank);
+  if (unreached.gone()) return;
+  const bool leaving =
+      std::any_of(leavers_.begin(), leavers_.end(), [&](const Suspect& leaver) { return leaver.peer == &unreached; });
+  if (leaving) return peer_left(unreached);
+  unreached.detach("could not be reached: " + cause);
+  if (!control_ || control_->descriptor() < 0) return report_unreachable(world_rank, cause);
+  // Most likely it has just ended, one way or the other: the hub is about to say.
+  suspects_.push_back({&unreached, cause, clock_.now(), true});
+}
+
+void Engine::report_unreachable(int world_rank, const std::string& cause) {
+  for_groups_with(world_rank, [&](Group& group, int member) {
+    group.report_failure(Error(Errc::peer_failed,
+                               fmt::format("rank {} could not reach rank {}: {}", group.rank(), member, cause),
+                               {group.rank(), member, "", 0, 0, 0, {}}));
+  });
+}
+
+// The hub's notices.
+
+void Engine::poll_control() {
+  while (auto notice = control_->poll()) handle(*notice);
+}
+
+void Engine::handle(const Notice& notice) {
+  switch (notice.kind) {
+    case Notice::Kind::poisoned: {
+      failure_seen_ = true;
+      Group* const group = find_group(notice.communicator);
+      if (!group) {
+        early_poison_.emplace(notice.communicator, notice);
+        return;
+      }
+      const Collective collective = notice.call.collective;
+      const std::string operation(collective == Collective::none ? "" : to_string(collective));
+      return group->poison(Error(notice.code, notice.text,
+                                 {group->rank(), -1, operation, static_cast<std::uint32_t>(notice.number), 0, 0, {}}));
+    }
+    case Notice::Kind::dead:
+      std::erase_if(suspects_, [&](const Suspect& suspect) { return suspect.peer->world_rank() == notice.rank; });
+      return peer_dead(notice.rank, notice.text);
+    case Notice::Kind::left: {
+      Peer& leaver = peer(notice.rank);
+      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now(), false});
+      const auto suspect = std::find_if(suspects_.begin(), suspects_.end(),
+                                        [&](const Suspect& one) { return one.peer == &leaver && one.unreachable; });
+      if (suspect == suspects_.end()) return;
+      suspects_.erase(suspect);
+      return tell_groups_left(leaver);
+    }
+    case Notice::Kind::abort:
+      failure_seen_ = true;
+      for (auto& [id, group] : groups_) {
+        group->poison(Error(notice.code, notice.text, {group->rank(), group->member(notice.rank), "", 0, 0, 0, {}}));
+      }
+      return;
+    case Notice::Kind::absent: {
+      Group* const group = find_group(notice.communicator);
+      Operation* const oldest = group ? group->oldest_operation() : nullptr;
+      if (oldest && oldest->number() == notice.number) oldest->take_absence(notice.text);
+      return;
+    }
+    case Notice::Kind::failed:
+    case Notice::Kind::stalled:
+    case Notice::Kind::resumed:
+    case Notice::Kind::goodbye: log_.debug("the hub sent {}, which only ranks send", to_string(notice.kind));
+  }
+}
+
+// The clock.
+
+void Engine::tick_if_due() {
+  const Time now = clock_.now();
+  if (now - last_tick_ < kTickEvery) return;
+  tick(now);
+  poll(true);
+}
+
+void Engine::tick(Time now) {
+  last_tick_ = now;
+  for (auto& [id, group] : groups_) group->verdict_overdue(now);
+  for (std::size_t i = 0; i < suspects_.size();) {
+    if (now - suspects_[i].since <= settings_.verdict_wait) {
+      ++i;
+      continue;
+    }
+    const Suspect suspect = suspects_[i];
+    suspects_.erase(suspects_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (suspect.unreachable) {
+      report_unreachable(suspect.peer->world_rank(), suspect.cause);
+    } else {
+      peer_dead(suspect.peer->world_rank(), suspect.cause);
+    }
+  }
+  std::erase_if(leavers_, [&](const Suspect& leaver) {
+    if (now - leaver.since <= kLeaverGrace || (connector_ && connector_->busy())) return false;
+    if (!leaver.peer->connected()) peer_left(*leaver.peer);
+    return true;
+  });
+  for (auto& [id, group] : groups_) {
+    if (Operation* const oldest = group->oldest_operation(); oldest && !group->poisoned()) oldest->watch(now);
+  }
+}
+
+}  // namespace rondo::detail

@@ -46,7 +46,8 @@ class Allocation final : public Operation {
       co_return;
     }
     // Numbers of communicators are spread over all 64 bits; those of their regions lie beside them.
-    Task shared = share_memory(*this, group().id() + region, static_cast<std::size_t>(size) * part_bytes_, memory);
+    Task shared = share_memory(*this, group().everybody(), group().id() + region,
+                               static_cast<std::size_t>(size) * part_bytes_, memory);
     co_await shared;
   }
 

@@ -26,9 +26,10 @@ std::uint64_t hash_of(std::span<const std::size_t> counts) {
 /// One call of one rank, on the way to its Arguments.
 class Checker {
  public:
-  Checker(const CollectiveCall& call, int rank, int size) : call_(call), rank_(rank), size_(size) {}
+  Checker(const CollectiveCall& call, int rank, int size, Arguments& arguments)
+      : call_(call), rank_(rank), size_(size), arguments_(arguments) {}
 
-  Arguments check();
+  void check();
 
  private:
   [[noreturn]] void fail(const std::string& text) const {
@@ -40,10 +41,17 @@ class Checker {
     return static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max()) / call_.element_bytes;
   }
   std::size_t ranks() const noexcept { return static_cast<std::size_t>(size_); }
+  /// Known without a division to fit memory, so many elements for every rank.
+  bool is_small(std::size_t count) const noexcept { return (count | call_.element_bytes | ranks()) >> 20 == 0; }
 
   void check_root() const;
   void check_bytes(const char* name, std::size_t count) const;
-  void check_count(const char* name, std::size_t count, std::size_t wanted, const std::string& why) const;
+  /// Why a count is wanted: put into words only where it is not there.
+  enum class Why : std::uint8_t { as_in, own_share, all_shares, sum_of_send_counts, sum_of_recv_counts };
+  void check_count(const char* name, std::size_t count, std::size_t wanted, Why why) const {
+    if (count != wanted) fail(fmt::format("{} has {} elements, wanted {}: {}", name, count, wanted, text(why)));
+  }
+  std::string text(Why why) const;
   Blocks blocks_of(const char* name, std::span<const std::size_t> counts) const;
   Blocks shares(std::size_t share);
   std::size_t divided(const char* name, std::size_t count) const;
@@ -56,16 +64,10 @@ class Checker {
   void check_all_to_all();
   void check_overlap(const std::byte* in, std::size_t in_count, std::size_t own_in_in, std::size_t own_in_out);
 
-  std::string own_share() const { return fmt::format("{} for rank {}", arguments_.blocks.count(rank_), rank_); }
-  std::string all_shares() const {
-    return call_.by_counts ? std::string("the sum of counts")
-                           : fmt::format("{} for each of {} ranks", arguments_.blocks.count(0), size_);
-  }
-
   const CollectiveCall& call_;
   const int rank_;
   const int size_;
-  Arguments arguments_;
+  Arguments& arguments_;
 };
 
 void Checker::check_root() const {
@@ -75,14 +77,21 @@ void Checker::check_root() const {
 
 /// A negative number that became a count is larger than any buffer.
 void Checker::check_bytes(const char* name, std::size_t count) const {
-  if (count <= largest_count()) return;
+  if (is_small(count) || count <= largest_count()) return;
   fail(fmt::format("{} has {} elements of {} bytes, more than memory can hold: was the count negative ({})?", name,
                    count, call_.element_bytes, static_cast<std::ptrdiff_t>(count)));
 }
 
-void Checker::check_count(const char* name, std::size_t count, std::size_t wanted, const std::string& why) const {
-  if (count == wanted) return;
-  fail(fmt::format("{} has {} elements, wanted {}: {}", name, count, wanted, why));
+std::string Checker::text(Why why) const {
+  switch (why) {
+    case Why::as_in: return "as many as in";
+    case Why::own_share: return fmt::format("{} for rank {}", arguments_.blocks.count(rank_), rank_);
+    case Why::sum_of_send_counts: return "the sum of send_counts";
+    case Why::sum_of_recv_counts: return "the sum of recv_counts";
+    case Why::all_shares: break;
+  }
+  if (call_.by_counts) return "the sum of counts";
+  return fmt::format("{} for each of {} ranks", arguments_.blocks.count(0), size_);
 }
 
 Blocks Checker::blocks_of(const char* name, std::span<const std::size_t> counts) const {
@@ -109,7 +118,7 @@ Blocks Checker::shares(std::size_t share) {
     arguments_.counts_hash = hash_of(call_.counts);
     return blocks;
   }
-  if (share > largest_count() / ranks()) {
+  if (!is_small(share) && share > largest_count() / ranks()) {
     fail(fmt::format("{} elements of {} bytes for each of {} ranks are more than memory can hold", share,
                      call_.element_bytes, size_));
   }
@@ -135,16 +144,16 @@ void Checker::check_whole(bool output_here) {
   } else if (!output_here) {
     arguments_.output = nullptr;
   } else {
-    check_count("out", call_.out_count, count, "as many as in");
+    check_count("out", call_.out_count, count, Why::as_in);
     check_overlap(arguments_.input, count, 0, 0);
   }
 }
 
 void Checker::check_scatter() {
   arguments_.blocks = shares(call_.out_count);
-  check_count("out", call_.out_count, arguments_.blocks.count(rank_), own_share());
+  check_count("out", call_.out_count, arguments_.blocks.count(rank_), Why::own_share);
   if (!at_root()) return;
-  check_count("in", call_.in_count, arguments_.blocks.total(), all_shares());
+  check_count("in", call_.in_count, arguments_.blocks.total(), Why::all_shares);
   check_overlap(arguments_.input, call_.in_count, arguments_.blocks.begin(rank_), 0);
   // To the algorithms, in place means that the output is the whole vector. Here it is the block, with nothing to copy.
   arguments_.in_place = false;
@@ -152,21 +161,21 @@ void Checker::check_scatter() {
 
 void Checker::check_gather() {
   arguments_.blocks = shares(call_.in_count);
-  check_count("in", call_.in_count, arguments_.blocks.count(rank_), own_share());
+  check_count("in", call_.in_count, arguments_.blocks.count(rank_), Why::own_share);
   if (!at_root()) return;
-  check_count("out", call_.out_count, arguments_.blocks.total(), all_shares());
+  check_count("out", call_.out_count, arguments_.blocks.total(), Why::all_shares);
   check_overlap(arguments_.input, call_.in_count, 0, arguments_.blocks.begin(rank_));
 }
 
 void Checker::check_all_gather() {
   arguments_.blocks = shares(call_.in_place ? divided("inout", call_.out_count) : call_.in_count);
   const std::size_t own = arguments_.blocks.begin(rank_);
-  check_count(call_.in_place ? "inout" : "out", call_.out_count, arguments_.blocks.total(), all_shares());
+  check_count(call_.in_place ? "inout" : "out", call_.out_count, arguments_.blocks.total(), Why::all_shares);
   if (call_.in_place) {
     arguments_.input = arguments_.output + own * call_.element_bytes;
     arguments_.in_place = true;
   } else {
-    check_count("in", call_.in_count, arguments_.blocks.count(rank_), own_share());
+    check_count("in", call_.in_count, arguments_.blocks.count(rank_), Why::own_share);
     check_overlap(arguments_.input, call_.in_count, 0, own);
   }
 }
@@ -175,12 +184,12 @@ void Checker::check_reduce_scatter() {
   arguments_.blocks = shares(call_.in_place ? divided("inout", call_.out_count) : call_.out_count);
   const std::size_t own = arguments_.blocks.begin(rank_);
   if (call_.in_place) {
-    check_count("inout", call_.out_count, arguments_.blocks.total(), all_shares());
+    check_count("inout", call_.out_count, arguments_.blocks.total(), Why::all_shares);
     arguments_.input = arguments_.output;
     arguments_.output += own * call_.element_bytes;
   } else {
-    check_count("out", call_.out_count, arguments_.blocks.count(rank_), own_share());
-    check_count("in", call_.in_count, arguments_.blocks.total(), all_shares());
+    check_count("out", call_.out_count, arguments_.blocks.count(rank_), Why::own_share);
+    check_count("in", call_.in_count, arguments_.blocks.total(), Why::all_shares);
     check_overlap(arguments_.input, call_.in_count, own, 0);
   }
 }
@@ -190,8 +199,8 @@ void Checker::check_all_to_all() {
     arguments_.blocks = blocks_of("send_counts", call_.counts);
     arguments_.recv_blocks = blocks_of("recv_counts", call_.recv_counts);
     arguments_.counts_hash = kCountsOfEachRank;
-    check_count("in", call_.in_count, arguments_.blocks.total(), "the sum of send_counts");
-    check_count("out", call_.out_count, arguments_.recv_blocks.total(), "the sum of recv_counts");
+    check_count("in", call_.in_count, arguments_.blocks.total(), Why::sum_of_send_counts);
+    check_count("out", call_.out_count, arguments_.recv_blocks.total(), Why::sum_of_recv_counts);
     if (arguments_.blocks.count(rank_) != arguments_.recv_blocks.count(rank_)) {
       fail(fmt::format("send_counts[{0}] is {1} and recv_counts[{0}] is {2}, wanted the same: rank {0} is the caller",
                        rank_, arguments_.blocks.count(rank_), arguments_.recv_blocks.count(rank_)));
@@ -199,7 +208,7 @@ void Checker::check_all_to_all() {
   } else {
     const std::size_t count = call_.in_place ? call_.out_count : call_.in_count;
     arguments_.count = divided(call_.in_place ? "inout" : "in", count);
-    if (!call_.in_place) check_count("out", call_.out_count, count, "as many as in");
+    if (!call_.in_place) check_count("out", call_.out_count, count, Why::as_in);
     arguments_.blocks = Blocks::even(count, size_);
     arguments_.recv_blocks = arguments_.blocks;
   }
@@ -234,7 +243,7 @@ void Checker::check_overlap(const std::byte* in, std::size_t in_count, std::size
                   whole ? "one buffer for both" : "the caller's own block of the longer one"));
 }
 
-Arguments Checker::check() {
+void Checker::check() {
   arguments_.input = static_cast<const std::byte*>(call_.in);
   arguments_.output = static_cast<std::byte*>(call_.out);
   check_bytes(call_.in_place ? "inout" : "out", call_.out_count);
@@ -265,11 +274,14 @@ Arguments Checker::check() {
     case Collective::subgroup:
     case Collective::allocate: break;
   }
-  return std::move(arguments_);
 }
 
 }  // namespace
 
-Arguments check_arguments(const CollectiveCall& call, int rank, int size) { return Checker(call, rank, size).check(); }
+Arguments check_arguments(const CollectiveCall& call, int rank, int size) {
+  Arguments arguments;
+  Checker(call, rank, size, arguments).check();
+  return arguments;
+}
 
 }  // namespace rondo::detail

@@ -12,22 +12,21 @@
 namespace rondo::detail {
 
 /// A collective on its way: its memory, its plan, and the coroutine of its algorithm, over messages (HostMemoryPort) or
-/// over shared memory (DirectPort).
+/// over shared memory (DirectPort), or in two levels.
 class CollectiveOperation final : public Operation {
  public:
-  CollectiveOperation(Group& group, const Call& call, CollectiveCall request, const Arguments& arguments, Plan plan);
-
-  /// Instead of `start`: does it here and now, if it is short, in shared memory, and the others are not far behind.
-  /// False: it is to be started.
-  bool run_at_once();
+  /// `begun`: what has been done of its first step in shared memory.
+  CollectiveOperation(Group& group, const Call& call, CollectiveCall request, const Arguments& arguments, Plan plan,
+                      const DirectPort::Begun& begun = {});
 
  private:
   Task body() override;
   Task in_shared_memory();
 
+  const Reduction reduction_;
   HostMemory memory_;
   Plan plan_;
-  std::optional<DirectPort::Step> entered_;  // by `run_at_once`
+  const DirectPort::Begun begun_;
   HostMemoryPort port_;
 };
 

@@ -54,16 +54,14 @@ class Direct {
 
   void copy_own() {
     if (port_.in_place()) return;
-    const Range short_input{Buffer::input, 0, plan_.blocks.count(rank_)};
-    const Range short_output{Buffer::output, 0, plan_.blocks.count(rank_)};
     switch (plan_.collective) {
       case Collective::scatter:
-        if (is_root()) port_.copy(plan_.blocks.in(Buffer::input, rank_), short_output);
+        if (is_root()) port_.copy(plan_.blocks.in(Buffer::input, rank_), own_output());
         break;
       case Collective::gather:
-        if (is_root()) port_.copy(short_input, plan_.blocks.in(Buffer::output, rank_));
+        if (is_root()) port_.copy(own_input(), plan_.blocks.in(Buffer::output, rank_));
         break;
-      case Collective::all_gather: port_.copy(short_input, plan_.blocks.in(Buffer::output, rank_)); break;
+      case Collective::all_gather: port_.copy(own_input(), plan_.blocks.in(Buffer::output, rank_)); break;
       case Collective::all_to_all:
         port_.copy(plan_.blocks.in(Buffer::input, rank_), plan_.recv_blocks.in(Buffer::output, rank_));
         break;
@@ -120,7 +118,42 @@ class Direct {
     port_.fold(step, 0, whole(Buffer::input).part(begin, count), whole(Buffer::output).part(begin, count));
   }
 
+  // Blocks that every reader fetches out of their owner's memory, one copy instead of two.
+
+  /// Worth it for such blocks: the same answer on every rank.
+  bool pulls() const {
+    // To gather, one rank would fetch alone what otherwise all lay out for it at the same time.
+    const bool moves = plan_.collective == Collective::scatter || plan_.collective == Collective::all_to_all ||
+                       (plan_.collective == Collective::gather && size_ >= kLeastGathered && port_.crowded());
+    const std::size_t bytes = plan_.blocks.largest() * port_.element_bytes();
+    return moves && port_.readable().value_or(true) && bytes >= kLeastPulled;
+  }
+  /// In place, inputs are overwritten while others read them.
+  bool overwrites() const noexcept { return plan_.collective == Collective::all_to_all; }
+  /// In the input of a rank, what this one needs of it.
+  Range wanted_of(int member) const noexcept {
+    if (plan_.collective == Collective::gather) return {Buffer::input, 0, plan_.blocks.count(member)};
+    return plan_.blocks.in(Buffer::input, rank_);
+  }
+  Range place_for(int member) const noexcept {
+    if (plan_.collective == Collective::scatter) return own_output();
+    const Blocks& blocks = plan_.collective == Collective::gather ? plan_.blocks : plan_.recv_blocks;
+    return blocks.in(Buffer::output, member);
+  }
+  /// The ranks that need something of this one.
+  Sources readers() const noexcept {
+    switch (plan_.collective) {
+      case Collective::scatter: return is_root() ? Sources{0, size_} : Sources{0, 0};
+      case Collective::gather: return is_root() ? Sources{0, 0} : Sources{plan_.root, plan_.root + 1};
+      default: return {0, size_};
+    }
+  }
+
  private:
+  // Shorter blocks are soon copied twice.
+  static constexpr std::size_t kLeastPulled = std::size_t{64} << 10;
+  static constexpr int kLeastGathered = 5;
+
   bool is_root() const noexcept { return rank_ == plan_.root; }
   Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }
   Range own_output() const noexcept { return {Buffer::output, 0, plan_.blocks.count(rank_)}; }
@@ -142,18 +175,73 @@ class Direct {
   const int size_;
 };
 
-Task run_windows(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step> entered) {
+/// Finds out, once for all members alike, whether they may read each other's memory.
+Task find_readable(DirectPort& port, const DirectPort::Step& exposed) {
+  const auto step = port.next_bytes(sizeof(std::uint64_t));
+  auto room = port.room(step);
+  co_await room;
+  port.show(step, port.reads_all(exposed) ? 1 : 0);
+  port.enter(step);
+  auto all = port.entered(step);
+  co_await all;
+  bool readable = true;
+  for (int member = 0; member < port.size(); ++member) readable &= port.shown(step, member) == 1;
+  port.found_readable(readable);
+}
+
+/// `done` stays false, on all ranks alike, where they cannot do it.
+Task run_pulled(DirectPort& port, Direct& direct, bool& done) {
+  const auto step = port.next_bytes(sizeof(DirectPort::Exposed));
+  auto room = port.room(step);
+  co_await room;
+  port.expose(step);
+  port.enter(step);
+  auto all = port.entered(step);
+  co_await all;
+  if (!port.readable()) {
+    Task found = find_readable(port, step);
+    co_await found;
+  }
+  bool possible = *port.readable();
+  for (int member = 0; direct.overwrites() && member < port.size(); ++member) {
+    possible &= port.exposed(step, member).in_place == 0;
+  }
+  if (!possible) co_return;
+  done = true;
+
+  direct.copy_own();
+  const Direct::Sources sources = direct.sources();
+  for (int turn = 1; turn < port.size(); ++turn) {
+    const int member = (port.rank() + turn) % port.size();
+    if (member < sources.first || member >= sources.last) continue;
+    port.pull(port.exposed(step, member), member, direct.wanted_of(member), direct.place_for(member));
+  }
+  port.finish(step);
+  const Direct::Sources readers = direct.readers();
+  for (int reader = readers.first; reader < readers.last; ++reader) {
+    auto finished = port.finished(step, reader);
+    co_await finished;
+  }
+}
+
+Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
   Direct direct(port, plan);
   const std::size_t length = direct.length();
   const std::size_t window = port.window(plan.chunk, direct.shares());
   const Direct::Sources sources = direct.sources();
-  if (!entered) direct.copy_own();
+  if (!begun.step && direct.pulls()) {
+    bool done = false;
+    Task pulled = run_pulled(port, direct, done);
+    co_await pulled;
+    if (done) co_return;
+  }
+  if (!begun.step) direct.copy_own();
   std::size_t begin = 0;
   // At least one step, so that calls which differ meet.
   do {
     const std::size_t count = std::min(window, length - begin);
-    const auto step = entered ? *entered : port.next(count * direct.shares());
-    if (!entered) {
+    const auto step = begun.step ? *begun.step : port.next(count * direct.shares());
+    if (!begun.entered) {
       auto room = port.room(step);
       co_await room;
       direct.lay_out(step, begin, count);
@@ -172,7 +260,7 @@ Task run_windows(DirectPort& port, const Plan& plan, std::optional<DirectPort::S
         direct.take(step, member, begin, count);
       }
     }
-    entered.reset();
+    begun = {};
     begin += count;
   } while (begin < length);
 }
@@ -217,26 +305,30 @@ Task run_slices(DirectPort& port, const Plan& plan) {
 
 }  // namespace
 
-Task run_direct(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step> entered) {
-  return plan.algorithm == Algorithm::sliced ? run_slices(port, plan) : run_windows(port, plan, entered);
+Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {
+  return plan.algorithm == Algorithm::sliced ? run_slices(port, plan) : run_windows(port, plan, begun);
 }
 
-bool run_at_once(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step>& entered) {
+bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
   Direct direct(port, plan);
   const std::size_t length = direct.length();
-  if (!port.may_enter_next(length * direct.shares()) || length > port.window(plan.chunk, direct.shares())) return false;
+  const std::size_t count = length * direct.shares();
+  if (!port.is_short(count) || (plan.chunk != 0 && length > plan.chunk)) return false;
   direct.copy_own();
-  entered = port.next(length * direct.shares());
-  direct.lay_out(*entered, 0, length);
-  port.enter(*entered);
+  const DirectPort::Step step = port.next(count);
+  begun.step = step;
+  if (!port.has_room(step)) return false;
+  direct.lay_out(step, 0, length);
+  port.enter(step);
+  begun.entered = true;
   const Direct::Sources sources = direct.sources();
-  if (!port.entered_soon(*entered, sources.first, sources.last)) return false;
+  if (!port.entered_soon(step, sources.first, sources.last)) return false;
   if (direct.folds()) {
-    direct.fold(*entered, 0, length);
+    direct.fold(step, 0, length);
     return true;
   }
   for (int member = sources.first; member < sources.last; ++member) {
-    if (member != port.rank()) direct.take(*entered, member, 0, length);
+    if (member != port.rank()) direct.take(step, member, 0, length);
   }
   return true;
 }

@@ -18,6 +18,9 @@ namespace rondo::detail {
 ///     accesses per rank    all_reduce (P + 3) n, broadcast 2n, all_gather 2m + 2(P-1)m, all_to_all 4(P-1)m, ...
 ///     limits               none: operands are combined in rank order
 ///
+/// Long blocks that are only moved are not laid out: their readers fetch them out of their owner's memory, where the
+/// system allows that (2(P-1)m accesses instead of 4(P-1)m), and the owner waits for them.
+///
 /// `sliced` (all_reduce, reduce): every rank combines its slice of the vector over all ranks, in rank order, and lays
 /// out the result for the others: two waits, and the arithmetic is shared out.
 ///
@@ -28,11 +31,11 @@ namespace rondo::detail {
 /// every run, by either algorithm. (Sliced staging: S. Jain et al., "Framework for scalable intra-node collective
 /// operations using shared memory", SC 2018.)
 ///
-/// `entered`: the first step, where `run_at_once` has begun it.
-Task run_direct(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step> entered);
+/// `begun`: what `run_at_once` has done of it.
+Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun = {});
 
 /// The whole of a short `direct` collective, if nobody is far behind: without a coroutine, without a word to the
-/// engine. False: it has not been done; `entered` is then its step, if that has begun.
-bool run_at_once(DirectPort& port, const Plan& plan, std::optional<DirectPort::Step>& entered);
+/// engine. False: it has not been done, but for what `begun` says.
+bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun);
 
 }  // namespace rondo::detail

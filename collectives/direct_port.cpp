@@ -1,9 +1,17 @@
 #include "collectives/direct_port.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <vector>
+
+#include <fmt/format.h>
+
+#include <rondo/error.hpp>
 
 #include "runtime/engine.hpp"
 
@@ -34,11 +42,12 @@ class Addresses {
 
 }  // namespace
 
-DirectPort::DirectPort(Group& group, const Call& call, HostMemory& memory, Arena& arena, bool in_place)
+DirectPort::DirectPort(Group& group, Team& team, const Call& call, HostMemory& memory, bool in_place)
     : group_(group),
+      team_(team),
       call_(call),
       memory_(memory),
-      arena_(arena),
+      arena_(*team.commons.arena()),
       in_place_(in_place),
       looks_(kLooksPerPoll * group.engine().settings().idle.polls) {}
 
@@ -65,7 +74,7 @@ void DirectPort::finish(const Step& step) {
 void DirectPort::wake_sleepers() {
   for (int member = 0; member < size(); ++member) {
     if (member == rank() || !arena_.must_wake(member)) continue;
-    group_.engine().wake(group_.world_rank(member));
+    group_.engine().wake(group_.world_rank(team_.member(member)));
   }
 }
 
@@ -73,7 +82,8 @@ bool DirectPort::has_entered(const DirectPort& port, const Step& step, int membe
   const Arena& arena = port.arena_;
   if (!arena.has_entered(member, step.number)) return false;
   if (arena.history(step, member) == arena.history(step, port.rank())) return true;
-  if (port.operation_) port.group_.report_mismatch(*port.operation_, member, arena.call(step, member));
+  if (port.operation_)
+    port.group_.report_mismatch(*port.operation_, port.team_.member(member), arena.call(step, member));
   return false;
 }
 
@@ -104,14 +114,14 @@ void DirectPort::fold(const Step& step, std::size_t at, const Range& own, const 
   if (own.count == 0) return;
   std::byte* const result = memory_.writable(into);
   fold_into(step, at, own, result);
-  memory_.reduction().finish(result, own.count, size());
+  memory_.finish(result, own.count);
 }
 
 void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& own) {
   if (own.count == 0) return;
   std::byte* const result = arena_.bytes(step, rank()) + at * memory_.element_bytes();
   fold_into(step, at, own, result);
-  memory_.reduction().finish(result, own.count, size());
+  memory_.finish(result, own.count);
 }
 
 void DirectPort::fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into) {
@@ -125,7 +135,7 @@ void DirectPort::fold_into(const Step& step, std::size_t at, const Range& own, s
 }
 
 void DirectPort::show_buffers(const Step& step, std::size_t count) {
-  const SharedRegions& regions = group_.commons().regions();
+  const SharedRegions& regions = team_.commons.regions();
   const Range whole{Buffer::input, 0, count};
   Buffers mine;
   mine.input = regions.find(memory_.readable(whole), memory_.bytes(whole), rank());
@@ -134,7 +144,7 @@ void DirectPort::show_buffers(const Step& step, std::size_t count) {
 }
 
 bool DirectPort::find_buffers(const Step& step, std::vector<Mapped>& ranks) const {
-  const SharedRegions& regions = group_.commons().regions();
+  const SharedRegions& regions = team_.commons.regions();
   Buffers mine;
   std::memcpy(&mine, arena_.bytes(step, rank()), sizeof mine);
   if (mine.input.region == 0 || mine.output.region == 0) return false;
@@ -156,10 +166,51 @@ void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t begin, s
   std::transform(ranks.begin(), ranks.end(), inputs.begin(), [&](const Mapped& one) { return one.input + offset; });
   std::byte* const result = ranks[static_cast<std::size_t>(rank())].output + offset;
   memory_.reduction().fold(inputs, result, count);
-  memory_.reduction().finish(result, count, size());
+  memory_.finish(result, count);
   for (const Mapped& one : ranks) {
     if (one.output + offset != result) std::memcpy(one.output + offset, result, bytes);
   }
+}
+
+void DirectPort::expose(const Step& step) {
+  Exposed mine;
+  mine.word = ProcessWord::own();
+  mine.process = ::getpid();
+  mine.input = reinterpret_cast<std::uint64_t>(memory_.input());
+  mine.in_place = in_place_ ? 1 : 0;
+  std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
+}
+
+DirectPort::Exposed DirectPort::exposed(const Step& step, int member) const {
+  Exposed theirs;
+  std::memcpy(&theirs, arena_.bytes(step, member), sizeof theirs);
+  return theirs;
+}
+
+bool DirectPort::reads_all(const Step& step) const {
+  for (int member = 0; member < size(); ++member) {
+    const Exposed theirs = exposed(step, member);
+    if (member != rank() && !theirs.word.found_in(static_cast<pid_t>(theirs.process))) return false;
+  }
+  return true;
+}
+
+void DirectPort::show(const Step& step, std::uint64_t word) {
+  std::memcpy(arena_.bytes(step, rank()), &word, sizeof word);
+}
+
+std::uint64_t DirectPort::shown(const Step& step, int member) const {
+  std::uint64_t word = 0;
+  std::memcpy(&word, arena_.bytes(step, member), sizeof word);
+  return word;
+}
+
+void DirectPort::pull(const Exposed& from, int member, const Range& input, const Range& to) {
+  if (to.count == 0) return;
+  const std::span into(memory_.writable(to), memory_.bytes(to));
+  if (read_process(static_cast<pid_t>(from.process), from.input + input.begin * memory_.element_bytes(), into)) return;
+  throw Error(Errc::peer_failed, fmt::format("cannot read {} bytes in the memory of rank {}: {}", into.size(),
+                                             team_.member(member), std::generic_category().message(errno)));
 }
 
 void DirectPort::copy(const Range& from, const Range& to) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,21 +12,28 @@
 #include "runtime/arena.hpp"
 #include "runtime/condition.hpp"
 #include "runtime/operation.hpp"
+#include "transport/process_memory.hpp"
 
 namespace rondo::detail {
 
 /// What the direct algorithms talk to: the ranges of one collective's buffers, and an arena in which every rank lays
-/// out bytes that the others read. Counts and offsets are in elements.
+/// out bytes that the others read. Members are known by their places in the team; counts and offsets are in elements.
 class DirectPort {
  public:
   using Step = Arena::Step;
+  /// What has been done of a collective's first step.
+  struct Begun {
+    std::optional<Step> step;
+    bool entered = false;
+  };
 
-  DirectPort(Group& group, const Call& call, HostMemory& memory, Arena& arena, bool in_place);
+  /// The members of `team` have an arena.
+  DirectPort(Group& group, Team& team, const Call& call, HostMemory& memory, bool in_place);
   /// Waiting beyond a few looks is done as this operation.
   void wait_as(Operation& operation) noexcept { operation_ = &operation; }
 
   using Done = bool (*)(const DirectPort&, const Step&, int);
-  /// Whether the members from `next` to `end` have done something, this rank left out.
+  /// Whether the members at the places from `next` to `end` have done something, this rank left out.
   struct Members {
     const DirectPort* port;
     Step step;
@@ -40,7 +49,8 @@ class DirectPort {
       return true;
     }
     bool awaits(int member) const noexcept {
-      return member >= next && member < end && member != port->rank() && !done(*port, step, member);
+      const int place = port->team_.place_of(member);
+      return place >= next && place < end && place != port->rank() && !done(*port, step, place);
     }
   };
 
@@ -51,15 +61,17 @@ class DirectPort {
   /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a
   /// step.
   std::size_t window(std::size_t chunk, std::size_t shares) const noexcept;
-  /// A step of so many elements could be entered right now, and is short.
-  bool may_enter_next(std::size_t count) const noexcept {
-    return count * memory_.element_bytes() <= Arena::kInlineBytes && arena_.may_enter_next();
+  /// A step of so many elements is short.
+  bool is_short(std::size_t count) const noexcept {
+    constexpr std::size_t kShort = std::size_t{16} << 10;
+    return count * memory_.element_bytes() <= std::min(kShort, arena_.step_bytes());
   }
   /// The next step, in which a rank lays out `count` elements at the most (the same on all ranks).
   Step next(std::size_t count) noexcept { return arena_.next(count * memory_.element_bytes()); }
 
   /// Who lays something out must await `room`; then it does, and enters; who lays out nothing enters all the same.
   Until<Members> room(const Step& step) { return until(step, &may_enter); }
+  bool has_room(const Step& step) const { return Members{this, step, &may_enter, 0, size()}(); }
   /// Copies a range to the own bytes of the step, from element `at` on.
   void lay_out(const Step& step, std::size_t at, const Range& from);
   void enter(const Step& step);
@@ -91,7 +103,7 @@ class DirectPort {
     std::byte* output;
   };
   /// Whether anybody has such buffers: the same answer on every rank.
-  bool may_be_mapped() const noexcept { return group_.commons().regions().any(); }
+  bool may_be_mapped() const noexcept { return team_.commons.regions().any(); }
   std::size_t element_bytes() const noexcept { return memory_.element_bytes(); }
   Step next_bytes(std::size_t bytes) noexcept { return arena_.next(bytes); }
   void show_buffers(const Step& step, std::size_t count);
@@ -99,6 +111,27 @@ class DirectPort {
   bool find_buffers(const Step& step, std::vector<Mapped>& ranks) const;
   /// Combines so many elements of all ranks, in rank order, and writes the result to all.
   void fold_mapped(std::span<const Mapped> ranks, std::size_t begin, std::size_t count);
+
+  /// What a rank tells of its memory in a step, for others to read there.
+  struct Exposed {
+    ProcessWord word;
+    std::int64_t process = 0;
+    std::uint64_t input = 0;
+    std::uint64_t in_place = 0;
+  };
+  bool crowded() const noexcept { return group_.engine().settings().oversubscribed; }
+  /// See Commons::readable.
+  std::optional<bool> readable() const noexcept { return team_.commons.readable(); }
+  void found_readable(bool all) noexcept { team_.commons.found_readable(all); }
+  void expose(const Step& step);
+  Exposed exposed(const Step& step, int member) const;
+  /// This rank may read every other's memory.
+  bool reads_all(const Step& step) const;
+  /// A word of each rank in a step.
+  void show(const Step& step, std::uint64_t word);
+  std::uint64_t shown(const Step& step, int member) const;
+  /// Copies from the input of another process. Throws Error{peer_failed}.
+  void pull(const Exposed& from, int member, const Range& input, const Range& to);
 
  private:
   Until<Members> until(const Step& step, Done done, int from, int to) {
@@ -119,6 +152,7 @@ class DirectPort {
   void fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into);
 
   Group& group_;
+  Team& team_;
   const Call& call_;
   Operation* operation_ = nullptr;
   HostMemory& memory_;

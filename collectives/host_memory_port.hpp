@@ -19,8 +19,9 @@ namespace rondo::detail {
 /// scratch from the engine's pool, which goes back when the collective ends. Under the engine's lock, as all below.
 class HostMemory {
  public:
-  HostMemory(Engine& engine, std::size_t element_bytes, Reduction reduction)
-      : engine_(engine), element_bytes_(element_bytes), reduction_(std::move(reduction)) {}
+  /// `finished_for`: of so many inputs is what the algorithm combines the whole; 1: only a part, not to be finished.
+  HostMemory(Engine& engine, std::size_t element_bytes, const Reduction& reduction, int finished_for)
+      : engine_(engine), element_bytes_(element_bytes), reduction_(reduction), finished_for_(finished_for) {}
   ~HostMemory();
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
@@ -37,6 +38,12 @@ class HostMemory {
   std::size_t bytes(const Range& range) const noexcept { return range.count * element_bytes_; }
   std::size_t element_bytes() const noexcept { return element_bytes_; }
   const Reduction& reduction() const noexcept { return reduction_; }
+  const std::byte* input() const noexcept { return input_; }
+  std::byte* output() const noexcept { return output_; }
+  /// The operator's last pass.
+  void finish(std::byte* elements, std::size_t count) const {
+    if (finished_for_ > 1) reduction_.finish(elements, count, finished_for_);
+  }
 
  private:
   /// Memory that one call of `scratch` made; the entries are pooled like coroutine frames.
@@ -48,19 +55,20 @@ class HostMemory {
   };
   Engine& engine_;
   const std::size_t element_bytes_;
-  const Reduction reduction_;
+  const Reduction& reduction_;
+  const int finished_for_;
   const std::byte* input_ = nullptr;
   std::byte* output_ = nullptr;
   Scratch* scratch_ = nullptr;
   std::size_t scratch_count_ = 0;
 };
 
-/// The Port over real memory and real messages: ranges become bytes, ranks become peers. A lane is a number that the
-/// messages of its pipeline match by.
+/// The Port over real memory and real messages: ranges become bytes, places in a team become peers. A lane is a number
+/// that the messages of its pipeline match by.
 class HostMemoryPort {
  public:
-  HostMemoryPort(Operation& operation, HostMemory& memory, bool in_place)
-      : operation_(&operation), memory_(&memory), in_place_(in_place) {}
+  HostMemoryPort(Operation& operation, const Team& team, HostMemory& memory, bool in_place)
+      : operation_(&operation), team_(&team), memory_(&memory), in_place_(in_place) {}
 
   /// A message that exists unless its range is empty.
   template <typename Kind>
@@ -104,8 +112,8 @@ class HostMemoryPort {
     std::optional<ReceiveMessage> message_;
   };
 
-  int rank() const noexcept { return operation_->group().rank(); }
-  int size() const noexcept { return operation_->group().size(); }
+  int rank() const noexcept { return team_->rank; }
+  int size() const noexcept { return team_->size(); }
   bool in_place() const noexcept { return in_place_; }
   Range scratch(std::size_t count) { return memory_->scratch(count); }
   HostMemoryPort lane(int index) const {
@@ -115,13 +123,13 @@ class HostMemoryPort {
   }
 
   Send send(const Range& range, int to) {
-    return Send(*operation_, to, lane_, std::span(memory_->readable(range), memory_->bytes(range)));
+    return Send(*operation_, team_->member(to), lane_, std::span(memory_->readable(range), memory_->bytes(range)));
   }
   Receive recv(const Range& range, int from) {
-    return Receive(*operation_, from, lane_, std::span(memory_->writable(range), memory_->bytes(range)));
+    return Receive(*operation_, team_->member(from), lane_, std::span(memory_->writable(range), memory_->bytes(range)));
   }
   ReceiveReduce recv_reduce(const Range& own, const Range& into, int from, Side side) {
-    return ReceiveReduce(*operation_, from, lane_, memory_->reduction(), memory_->readable(own),
+    return ReceiveReduce(*operation_, team_->member(from), lane_, memory_->reduction(), memory_->readable(own),
                          std::span(memory_->writable(into), memory_->bytes(into)), side);
   }
 
@@ -136,11 +144,12 @@ class HostMemoryPort {
                                  side);
   }
   void finish(const Range& range) {
-    if (range.count > 0) memory_->reduction().finish(memory_->writable(range), range.count, size());
+    if (range.count > 0) memory_->finish(memory_->writable(range), range.count);
   }
 
  private:
   Operation* operation_;
+  const Team* team_;
   HostMemory* memory_;
   std::uint32_t lane_ = 0;
   bool in_place_;

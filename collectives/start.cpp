@@ -2,6 +2,7 @@
 #include <bit>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,10 +15,23 @@
 
 #include "collectives/arguments.hpp"
 #include "collectives/collective_operation.hpp"
+#include "collectives/direct.hpp"
 #include "runtime/access.hpp"
 
 namespace rondo::detail {
 namespace {
+
+bool is_deterministic(const CollectiveCall& request, const Group& group) {
+  return request.reduction.kind() != ReduceKind::none &&
+         (request.options.deterministic || group.engine().settings().deterministic);
+}
+
+/// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
+bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
+  question.deterministic = false;
+  question.commutative = question.one_host = question.hosts = question.hosts_in_order = true;
+  return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
+}
 
 /// The call's wish, else the configuration's where it is possible, else the table's answer.
 Choice choice_for(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
@@ -32,14 +46,15 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   question.oversubscribed = settings.oversubscribed;
   question.commutative = commutative;
   question.one_host = agreed && group.one_host();
+  question.deterministic = is_deterministic(request, group);
+  question.hosts = group.hosts() != nullptr;
+  question.hosts_in_order = question.hosts && group.hosts()->in_order();
 
   Algorithm asked = request.options.algorithm;
   const auto index = static_cast<std::size_t>(request.collective);
   const Algorithm preferred = settings.algorithm[index];
-  Question at_best = question;
-  at_best.commutative = at_best.one_host = true;
-  const bool mistaken = settings.algorithm_named[index] && !is_valid(at_best, preferred);
-  const bool configured = asked == Algorithm::automatic && (mistaken || is_valid(question, preferred));
+  const bool configured = asked == Algorithm::automatic && preferred != Algorithm::automatic &&
+                          (is_valid(question, preferred) || is_mistaken(settings, question, preferred));
   if (configured) asked = preferred;
   const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
   try {
@@ -51,7 +66,7 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   }
 }
 
-Call call_for(const CollectiveCall& request, const Arguments& arguments, const Choice& choice) {
+Call call_for(const CollectiveCall& request, const Arguments& arguments, const Choice& choice, const Group& group) {
   constexpr std::size_t kLargest = std::numeric_limits<std::uint32_t>::max();
   Call call;
   call.collective = request.collective;
@@ -63,30 +78,55 @@ Call call_for(const CollectiveCall& request, const Arguments& arguments, const C
   call.chunk_bytes = static_cast<std::uint32_t>(std::min(choice.chunk_bytes, kLargest));
   call.element_bytes = static_cast<std::uint32_t>(request.element_bytes);
   call.extra = arguments.counts_hash ^ std::rotl(request.reduction.operator_hash(), 1);
+  if (request.reduction.kind() != ReduceKind::none) {
+    call.extra &= ~Call::kDeterministic;
+    if (is_deterministic(request, group)) call.extra |= Call::kDeterministic;
+  }
   if (request.collective == Collective::barrier) call.element_bytes = 0;
   return call;
 }
 
-Plan plan_for(const CollectiveCall& request, Arguments& arguments, const Choice& choice) {
+Plan plan_for(const CollectiveCall& request, Arguments& arguments, const Choice& choice, const Group& group) {
   Plan plan;
   plan.collective = request.collective;
   plan.algorithm = choice.algorithm;
   plan.root = std::max(request.root, 0);
   plan.commutative = request.reduction.commutative();
+  plan.deterministic = is_deterministic(request, group);
   if (choice.chunk_bytes > 0) plan.chunk = std::max<std::size_t>(choice.chunk_bytes / request.element_bytes, 1);
   plan.blocks = std::move(arguments.blocks);
   plan.recv_blocks = std::move(arguments.recv_blocks);
   return plan;
 }
 
-/// The operation, wherever its memory shall be: `make` gets the arguments of its constructor.
-template <typename Make>
-auto prepare(Group& group, CollectiveCall& request, const Make& make) {
-  Arguments arguments = check_arguments(request, group.rank(), group.size());
-  const Choice choice = choice_for(request, arguments, group);
-  const Call call = call_for(request, arguments, choice);
-  Plan plan = plan_for(request, arguments, choice);
-  return make(call, std::move(request), std::move(arguments), std::move(plan));
+/// A call that has been checked and decided.
+struct Prepared {
+  Prepared(CollectiveCall& request, const Group& group)
+      : arguments(check_arguments(request, group.rank(), group.size())) {
+    const Choice choice = choice_for(request, arguments, group);
+    call = call_for(request, arguments, choice, group);
+    plan = plan_for(request, arguments, choice, group);
+    if (plan.deterministic) request.reduction.round_every_step();
+  }
+
+  Arguments arguments;
+  Call call;
+  Plan plan;
+};
+
+/// Does it here and now, without an operation, if it is short, in shared memory, and the others are not far behind.
+/// False: it is to be started; `begun` tells how far its first step has come.
+bool run_at_once(Group& group, const CollectiveCall& request, const Prepared& prepared, DirectPort::Begun& begun) {
+  Commons& commons = group.commons();
+  if (prepared.plan.algorithm != Algorithm::direct || !commons.arena() || !commons.idle() || group.oldest_operation()) {
+    return false;
+  }
+  HostMemory memory(group.engine(), request.element_bytes, request.reduction, group.size());
+  memory.set(prepared.arguments.input, prepared.arguments.output);
+  DirectPort port(group, group.everybody(), prepared.call, memory, prepared.arguments.in_place);
+  if (!run_at_once(port, prepared.plan, begun)) return false;
+  group.pass_number(prepared.call);
+  return true;
 }
 
 CollectiveCall barrier_call(const Options& options) {
@@ -104,10 +144,11 @@ void run(Communicator& communicator, CollectiveCall request) {
   Progress& progress = group.engine().progress();
   Progress::Entry entry(progress);
   group.check();
-  auto operation = prepare(group, request, [&](const Call& call, auto&&... rest) {
-    return CollectiveOperation(group, call, std::forward<decltype(rest)>(rest)...);
-  });
-  if (operation.run_at_once()) return;
+  Prepared prepared(request, group);
+  DirectPort::Begun begun;
+  if (run_at_once(group, request, prepared, begun)) return;
+  CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments, std::move(prepared.plan),
+                                begun);
   operation.start();
   progress.finish(entry, operation);
   if (operation.error()) std::rethrow_exception(operation.error());
@@ -117,9 +158,9 @@ Work start(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  auto operation = prepare(group, request, [&](const Call& call, auto&&... rest) {
-    return std::make_unique<CollectiveOperation>(group, call, std::forward<decltype(rest)>(rest)...);
-  });
+  Prepared prepared(request, group);
+  auto operation = std::make_unique<CollectiveOperation>(group, prepared.call, std::move(request), prepared.arguments,
+                                                         std::move(prepared.plan));
   operation->start();
   return WorkAccess::make(CommunicatorAccess::engine(communicator), std::move(operation));
 }

@@ -24,7 +24,12 @@ using C = Collective;
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.
 //
+// The chain's lines answer who wants rank order kept.
+//
 // Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out.
+//
+// Ranks on several hosts: measured with two network namespaces as hosts, of 2 ranks and 1 core each. Two levels took
+// less than every other, or as much as the best, but for gather and short reduce (linear, on so few ranks).
 constexpr TuningRule kTable[] = {
     // collective, up to bytes, ranks from, to, crowd, {algorithm, chunk bytes}, reach
     {C::all_reduce, 4 * KiB, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
@@ -39,6 +44,14 @@ constexpr TuningRule kTable[] = {
     {C::all_to_all, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
     {C::barrier, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
 
+    {C::all_reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::broadcast, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::scatter, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::all_gather, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::reduce_scatter, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::barrier, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+
     {C::all_reduce, 128 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, kAnyBytes, 1, 2, Crowd::any, {ring, 64 * KiB}},
     {C::all_reduce, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
@@ -51,12 +64,14 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, 16 * MiB, 1025, kAnyRanks, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+    {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::reduce, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::reduce, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+    {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::broadcast, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::broadcast, 256 * KiB, 1, 64, Crowd::any, {tree, 0}},
@@ -79,18 +94,19 @@ constexpr TuningRule kTable[] = {
     {C::reduce_scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 0}},
+    {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 0}},
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},
 };
 
 // The first of each list serves every operator.
-constexpr Algorithm kAllReduce[] = {recursive_doubling, tree, linear, ring};
-constexpr Algorithm kReduce[] = {tree, linear, ring};
+constexpr Algorithm kAllReduce[] = {recursive_doubling, tree, linear, ring, chain};
+constexpr Algorithm kReduce[] = {tree, linear, ring, chain};
 constexpr Algorithm kBroadcast[] = {tree, chain, linear};
 constexpr Algorithm kScatter[] = {tree, linear};
 constexpr Algorithm kAllGather[] = {ring, bruck};
-constexpr Algorithm kReduceScatter[] = {tree, ring};
+constexpr Algorithm kReduceScatter[] = {tree, ring, chain};
 constexpr Algorithm kAllToAll[] = {pairwise};
 constexpr Algorithm kBarrier[] = {dissemination};
 constexpr Algorithm kDirect[] = {direct};
@@ -100,11 +116,23 @@ bool reduces(Collective collective) {
   return collective == C::all_reduce || collective == C::reduce || collective == C::reduce_scatter;
 }
 
+/// Whether it combines from the left, in rank order. (Linear reduce does so only towards rank 0, as in all_reduce.)
+bool keeps_order(Collective collective, Algorithm algorithm) {
+  return algorithm == chain || shares_memory(algorithm) || (collective == C::all_reduce && algorithm == linear);
+}
+
+/// Whether two levels take the ranks of a host for neighbours.
+bool needs_order(const Question& question) {
+  const bool by_rank = question.collective == C::scatter || question.collective == C::gather ||
+                       question.collective == C::all_gather || question.collective == C::reduce_scatter;
+  return by_rank || (reduces(question.collective) && !question.commutative);
+}
+
 bool fits(const TuningRule& rule, const Question& question) {
   return rule.collective == question.collective && question.bytes <= rule.up_to_bytes &&
          rule.ranks_from <= question.ranks && question.ranks <= rule.ranks_to &&
          (rule.crowd == Crowd::any || (rule.crowd == Crowd::oversubscribed) == question.oversubscribed) &&
-         (rule.reach == Reach::any || question.one_host) && is_valid(question, rule.choice.algorithm);
+         reaches(rule.reach, question) && is_valid(question, rule.choice.algorithm);
 }
 
 const TuningRule* find_rule(const Question& question, Algorithm algorithm) {
@@ -139,7 +167,24 @@ std::string names_for(const Question& question) {
     std::copy_if(algorithms.begin(), algorithms.end(), std::back_inserter(possible),
                  [&](Algorithm algorithm) { return is_valid(question, algorithm); });
   }
+  if (is_valid(question, two_level)) possible.push_back(two_level);
   return names(possible);
+}
+
+/// What it is about the ranks that rules an algorithm out; empty: nothing.
+std::string_view whose(const Question& question, Algorithm asked) {
+  if (shares_memory(asked) && !question.one_host) return " among ranks that do not share memory";
+  if (asked != two_level || !has_two_levels(question.collective) || question.deterministic) return "";
+  if (!question.hosts) return " among ranks that are not on several hosts, or each on its own";
+  return " among ranks whose hosts are not in rank order";
+}
+
+std::string_view reach_name(Reach reach) {
+  switch (reach) {
+    case Reach::one_host: return "one host";
+    case Reach::hosts: return "hosts";
+    default: return "any";
+  }
 }
 
 std::string_view crowd_name(Crowd crowd) {
@@ -180,7 +225,16 @@ std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept 
   }
 }
 
+bool has_two_levels(Collective collective) noexcept {
+  return !shared_algorithms_of(collective).empty() && collective != C::all_to_all;
+}
+
 bool is_valid(const Question& question, Algorithm algorithm) noexcept {
+  if (question.deterministic && reduces(question.collective) && !keeps_order(question.collective, algorithm))
+    return false;
+  if (algorithm == two_level) {
+    return question.hosts && has_two_levels(question.collective) && (question.hosts_in_order || !needs_order(question));
+  }
   if (!shares_memory(algorithm)) return is_valid(question.collective, algorithm, question.commutative);
   const auto algorithms = shared_algorithms_of(question.collective);
   return question.one_host && std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
@@ -195,13 +249,13 @@ bool is_valid(Collective collective, Algorithm algorithm, bool commutative) noex
 Choice choose(const Question& question, Algorithm asked, Algorithm preferred, std::size_t chunk_bytes) {
   if (asked != automatic && !is_valid(question, asked)) {
     throw Error(Errc::invalid_argument,
-                fmt::format("{}{}{} has no algorithm {}, wanted {}", to_string(question.collective),
+                fmt::format("{}{}{}{} has no algorithm {}, wanted {}", to_string(question.collective),
                             question.commutative ? "" : " with an operator that does not commute",
-                            shares_memory(asked) && !question.one_host ? " among ranks that do not share memory" : "",
+                            question.deterministic ? " with Options::deterministic" : "", whose(question, asked),
                             to_string(asked), names_for(question)));
   }
   Algorithm wanted = asked;
-  if (wanted == automatic && is_valid(question, preferred)) wanted = preferred;
+  if (wanted == automatic && preferred != automatic && is_valid(question, preferred)) wanted = preferred;
 
   Choice choice{wanted, 0};
   if (const TuningRule* rule = find_rule(question, wanted)) {
@@ -221,8 +275,7 @@ std::string print_tuning_table() {
     const std::string to = rule.ranks_to == kAnyRanks ? "any" : std::to_string(rule.ranks_to);
     const std::string chunk = rule.choice.chunk_bytes == 0 ? "whole" : format_size(rule.choice.chunk_bytes);
     text += fmt::format(kLine, to_string(rule.collective), bytes, fmt::format("{} to {}", rule.ranks_from, to),
-                        rule.reach == Reach::one_host ? "one host" : "any", crowd_name(rule.crowd),
-                        to_string(rule.choice.algorithm), chunk);
+                        reach_name(rule.reach), crowd_name(rule.crowd), to_string(rule.choice.algorithm), chunk);
   }
   return text;
 }

@@ -40,7 +40,7 @@ class Arena {
   int rank() const noexcept { return rank_; }
   int members() const noexcept { return members_; }
   /// The most that a member can contribute to one step.
-  std::size_t step_bytes() const noexcept { return ring_.most(); }
+  std::size_t step_bytes() const noexcept { return step_bytes_; }
 
   /// One member's part of one step.
   struct Step {
@@ -52,15 +52,6 @@ class Arena {
 
   /// The next step, to which each member contributes `bytes` at the most (the same on all).
   Step next(std::size_t bytes) noexcept;
-
-  /// Whether a step of short contributions could be entered right now.
-  bool may_enter_next() const noexcept {
-    const std::uint64_t after = step_ + 1 > kDepth ? step_ + 1 - kDepth : 0;
-    for (int member = 0; after > 0 && member < members_; ++member) {
-      if (member != rank_ && !has_entered(member, after + 1)) return false;
-    }
-    return true;
-  }
 
   /// Whether what this member writes for the step is no longer read by `member`.
   bool may_enter(const Step& step, int member) const noexcept {
@@ -118,6 +109,7 @@ class Arena {
   std::byte* const staging_;
 
   StagingRing ring_;
+  const std::size_t step_bytes_ = ring_.most();
   std::uint64_t step_ = 0;
   std::uint64_t history_ = 0;
 };

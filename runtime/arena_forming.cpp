@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "runtime/engine.hpp"
 #include "runtime/memory_sharing.hpp"
@@ -15,24 +16,34 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostStaging = std::size_t{768} << 10;
 constexpr std::size_t kLeastStaging = 4 * kPage;
 
-std::size_t staging_for(const Group& group) {
-  const std::size_t share = group.engine().settings().staging_bytes / static_cast<std::size_t>(group.size());
+std::size_t staging_for(const Engine& engine, const Team& team) {
+  const std::size_t share = engine.settings().staging_bytes / static_cast<std::size_t>(team.size());
   return std::clamp(share / kPage * kPage, kLeastStaging, kMostStaging);
+}
+
+void tell(const Group& group, const Team& team, bool formed) {
+  const std::string_view how = formed ? "in" : "without";
+  if (team.size() == group.size()) {
+    group.engine().log().info("communicator of {} ranks: collectives {} shared memory", group.size(), how);
+  } else {
+    group.engine().log().info(
+        "communicator of {} ranks: collectives in two levels, of the {} on this host {} shared memory", group.size(),
+        team.size(), how);
+  }
 }
 
 }  // namespace
 
-Task form_arena(Operation& operation) {
-  Group& group = operation.group();
-  const std::size_t staging = staging_for(group);
+Task form_arena(Operation& operation, Team& team) {
+  const Group& group = operation.group();
+  const std::size_t staging = staging_for(group.engine(), team);
   SharedMemory memory;
-  Task shared = share_memory(operation, group.id(), Arena::memory_bytes(group.size(), staging), memory);
+  Task shared = share_memory(operation, team, group.id(), Arena::memory_bytes(team.size(), staging), memory);
   co_await shared;
   std::unique_ptr<Arena> arena;
-  if (memory) arena = std::make_unique<Arena>(std::move(memory), group.rank(), group.size(), staging);
-  group.engine().log().info("communicator of {} ranks: collectives {} shared memory", group.size(),
-                            arena ? "in" : "without");
-  group.commons().form(std::move(arena));
+  if (memory) arena = std::make_unique<Arena>(std::move(memory), team.rank, team.size(), staging);
+  tell(group, team, arena != nullptr);
+  team.commons.form(std::move(arena));
 }
 
 }  // namespace rondo::detail

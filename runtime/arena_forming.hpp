@@ -3,12 +3,13 @@
 #include <rondo/task.hpp>
 
 #include "runtime/operation.hpp"
+#include "runtime/team.hpp"
 
 namespace rondo::detail {
 
-/// Makes the arena of the operation's communicator, as part of the first operation that can use one: the first member
-/// creates the memory and passes it to the others, over links through shared memory; if any of them cannot map it, none
-/// uses it. Afterwards `Commons::formed`.
-Task form_arena(Operation& operation);
+/// Makes the arena of the members on one host, as part of their communicator's first operation that can use one: the
+/// first of them creates the memory and passes it to the others, over links through shared memory; if any of them
+/// cannot map it, none uses it. Afterwards `Commons::formed`.
+Task form_arena(Operation& operation, Team& team);
 
 }  // namespace rondo::detail

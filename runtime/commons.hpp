@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "runtime/arena.hpp"
 #include "runtime/shared_regions.hpp"
@@ -24,6 +25,10 @@ class Commons {
   /// Buffers that users have allocated here.
   SharedRegions& regions() noexcept { return regions_; }
 
+  /// Whether every member may read the memory of every other; nothing: they have not found out yet. The same on all.
+  std::optional<bool> readable() const noexcept { return readable_; }
+  void found_readable(bool readable) noexcept { readable_ = readable; }
+
   std::uint64_t take_ticket() noexcept { return tickets_++; }
   bool turn_of(std::uint64_t ticket) const noexcept { return served_ == ticket; }
   void turn_is_over() noexcept { ++served_; }
@@ -39,6 +44,7 @@ class Commons {
   bool formed_ = false;
   std::unique_ptr<Arena> arena_;
   SharedRegions regions_;
+  std::optional<bool> readable_;
   std::uint64_t tickets_ = 0;
   std::uint64_t served_ = 0;
 };

@@ -11,6 +11,7 @@
 #include <rondo/error.hpp>
 
 #include "runtime/access.hpp"
+#include "runtime/deadline_wait.hpp"
 #include "runtime/membership.hpp"
 
 namespace rondo {
@@ -105,6 +106,21 @@ void complete(Progress::Entry& entry, Engine& engine, Messages&... messages) {
   (messages.await_resume(), ...);
 }
 
+bool send_now(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> data) {
+  detail::Outgoing frame{detail::header_of(group, tag, type, data.size()), data};
+  return group.engine().peer(group.world_rank(to)).send_now(frame);
+}
+
+Status receive(Progress::Entry& entry, Group& group, int from, Tag tag, ElementType type, std::span<std::byte> data) {
+  Engine& engine = group.engine();
+  if (from != any_source) {
+    if (const auto status = engine.peer(group.world_rank(from)).receive_soon(group, tag, type, data)) return *status;
+  }
+  ReceiveMessage message(group, from, tag, type, data);
+  complete(entry, engine, message);
+  return message.status();
+}
+
 Status status_of(const detail::Unexpected& message) {
   return {message.source, Tag{message.header.tag}, static_cast<std::size_t>(message.header.bytes)};
 }
@@ -154,6 +170,7 @@ void Communicator::send_bytes(std::span<const std::byte> data, ElementType type,
   check_bytes(group, data, "send");
   Progress::Entry entry(engine_->progress());
   group.check();
+  if (send_now(group, to, tag, type, data)) return;
   SendMessage message(group, to, tag, type, data);
   complete(entry, *engine_, message);
 }
@@ -174,9 +191,7 @@ Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int
   check_bytes(group, data, "recv");
   Progress::Entry entry(engine_->progress());
   group.check();
-  ReceiveMessage message(group, from, tag, type, data);
-  complete(entry, *engine_, message);
-  return message.status();
+  return receive(entry, group, from, tag, type, data);
 }
 
 Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {
@@ -199,6 +214,7 @@ Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType 
   check_apart(group, out, in);
   Progress::Entry entry(engine_->progress());
   group.check();
+  if (send_now(group, to, tag, out_type, out)) return receive(entry, group, from, tag, in_type, in);
   ReceiveMessage received(group, from, tag, in_type, in);
   SendMessage sent(group, to, tag, out_type, out);
   complete(entry, *engine_, received, sent);
@@ -230,7 +246,8 @@ Status Communicator::probe(int from, Tag tag) {
     throw Error(Errc::peer_failed, fmt::format("no message {}: rank {} {}", wanted, from, peer->cause()),
                 {group.rank(), from, "probe", 0, 0, 0, {}});
   }
-  throw Error(Errc::timed_out, fmt::format("no message {} came within the deadline (RONDO_TIMEOUT)", wanted),
+  throw Error(Errc::timed_out,
+              fmt::format("no message {} came within {} (RONDO_TIMEOUT)", wanted, detail::seconds_text(*timeout)),
               {group.rank(), from, "probe", 0, 0, 0, {}});
 }
 

@@ -62,7 +62,7 @@ struct IdleHabits {
 /// What to do next when nothing moved.
 class Idle {
  public:
-  enum class Step { spin, yield, look, sleep };
+  enum class Step { again, spin, yield, look, sleep };
 
   Idle(const IdlePolicy& policy, const Clock& clock, IdleHabits& habits)
       : policy_(policy), clock_(clock), habits_(habits) {}
@@ -77,7 +77,7 @@ class Idle {
   }
 
   Step next() {
-    if (++polls_ <= policy_.polls) return Step::spin;
+    if (++polls_ <= policy_.polls) return Step::again;
     const Time now = clock_.now();
     if (polls_ == policy_.polls + 1) since_ = looked_ = now;
     if (now - looked_ >= policy_.look) {

@@ -9,7 +9,7 @@
 namespace rondo::detail {
 namespace {
 
-constexpr int kLeader = 0;
+constexpr int kLeader = 0;  // its place
 // Apart from the lanes of any collective.
 constexpr std::uint32_t kLane = 0xffffff00;
 
@@ -21,24 +21,25 @@ auto bytes_of(T& value) {
 // The leader has passed the memory; it comes on another way than its message.
 struct HasPassed {
   Engine& engine;
-  Peer& leader;
+  int leader;  // its rank in the communicator
+  Peer& peer;
   std::uint64_t number;
   Descriptor* descriptor;
 
   bool operator()() {
-    if (!leader.gone() && leader.link()) leader.link()->check(leader);
+    if (!peer.gone() && peer.link()) peer.link()->check(peer);
     *descriptor = engine.take_passed(number);
     return static_cast<bool>(*descriptor);
   }
-  bool awaits(int member) const noexcept { return member == kLeader; }
+  bool awaits(int member) const noexcept { return member == leader; }
 };
 
-Task lead(Operation& operation, std::uint64_t number, std::size_t bytes, SharedMemory& memory) {
+Task lead(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory) {
   Group& group = operation.group();
   Engine& engine = group.engine();
-  for (int member = 1; member < group.size(); ++member) {
+  for (int place = 1; place < team.size(); ++place) {
     std::uint8_t hello = 0;  // after which there is a link
-    ReceiveMessage came(operation, member, kLane, bytes_of(hello));
+    ReceiveMessage came(operation, team.member(place), kLane, bytes_of(hello));
     co_await came;
   }
   try {
@@ -47,39 +48,40 @@ Task lead(Operation& operation, std::uint64_t number, std::size_t bytes, SharedM
     engine.log().info("{} bytes of shared memory are not to be had: {}", bytes, error.what());
   }
   bool good = static_cast<bool>(memory);
-  for (int member = 1; member < group.size(); ++member) {
-    Link* const link = engine.peer(group.world_rank(member)).link();
+  for (int place = 1; place < team.size(); ++place) {
+    Link* const link = engine.peer(group.world_rank(team.member(place))).link();
     std::uint8_t passed = memory && link && link->pass(memory.descriptor(), number) ? 1 : 0;
-    SendMessage offer(operation, member, kLane, bytes_of(passed));
+    SendMessage offer(operation, team.member(place), kLane, bytes_of(passed));
     co_await offer;
   }
-  for (int member = 1; member < group.size(); ++member) {
+  for (int place = 1; place < team.size(); ++place) {
     std::uint8_t mapped = 0;
-    ReceiveMessage answer(operation, member, kLane, bytes_of(mapped));
+    ReceiveMessage answer(operation, team.member(place), kLane, bytes_of(mapped));
     co_await answer;
     good &= mapped != 0;
   }
   std::uint8_t verdict = good ? 1 : 0;
-  for (int member = 1; member < group.size(); ++member) {
-    SendMessage told(operation, member, kLane, bytes_of(verdict));
+  for (int place = 1; place < team.size(); ++place) {
+    SendMessage told(operation, team.member(place), kLane, bytes_of(verdict));
     co_await told;
   }
   if (!good) memory = SharedMemory();
   memory.close_descriptor();
 }
 
-Task follow(Operation& operation, std::uint64_t number, std::size_t bytes, SharedMemory& memory) {
+Task follow(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory) {
   Group& group = operation.group();
   Engine& engine = group.engine();
+  const int leader = team.member(kLeader);
   std::uint8_t hello = 1;
-  SendMessage here(operation, kLeader, kLane, bytes_of(hello));
+  SendMessage here(operation, leader, kLane, bytes_of(hello));
   co_await here;
   std::uint8_t passed = 0;
-  ReceiveMessage offer(operation, kLeader, kLane, bytes_of(passed));
+  ReceiveMessage offer(operation, leader, kLane, bytes_of(passed));
   co_await offer;
   if (passed != 0) {
     Descriptor descriptor;
-    Until arrived(operation, HasPassed{engine, engine.peer(group.world_rank(kLeader)), number, &descriptor}, 1);
+    Until arrived(operation, HasPassed{engine, leader, engine.peer(group.world_rank(leader)), number, &descriptor}, 1);
     co_await arrived;
     try {
       memory = SharedMemory::map(std::move(descriptor), bytes);
@@ -88,10 +90,10 @@ Task follow(Operation& operation, std::uint64_t number, std::size_t bytes, Share
     }
   }
   std::uint8_t mapped = memory ? 1 : 0;
-  SendMessage answer(operation, kLeader, kLane, bytes_of(mapped));
+  SendMessage answer(operation, leader, kLane, bytes_of(mapped));
   co_await answer;
   std::uint8_t verdict = 0;
-  ReceiveMessage told(operation, kLeader, kLane, bytes_of(verdict));
+  ReceiveMessage told(operation, leader, kLane, bytes_of(verdict));
   co_await told;
   if (verdict == 0) memory = SharedMemory();
   memory.close_descriptor();
@@ -99,9 +101,10 @@ Task follow(Operation& operation, std::uint64_t number, std::size_t bytes, Share
 
 }  // namespace
 
-Task share_memory(Operation& operation, std::uint64_t number, std::size_t bytes, SharedMemory& memory) {
-  return operation.group().rank() == kLeader ? lead(operation, number, bytes, memory)
-                                             : follow(operation, number, bytes, memory);
+Task share_memory(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes,
+                  SharedMemory& memory) {
+  return team.rank == kLeader ? lead(operation, team, number, bytes, memory)
+                              : follow(operation, team, number, bytes, memory);
 }
 
 }  // namespace rondo::detail

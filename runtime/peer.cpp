@@ -14,8 +14,8 @@ namespace {
 // A window lets at least this much through before it waits for credit.
 constexpr std::uint64_t kLeastWindow = 4096;
 
-// Longest message that a receiver with a core of its own fetches.
-constexpr std::size_t kMostPulled = std::size_t{2} << 20;
+// How often a receive looks for a message on its way before it waits for it; some microseconds.
+constexpr int kLooks = 1000;
 
 // Where an rts of a point-to-point message, which needs no fingerprint, tells what `Link::pull` takes.
 enum PullWord : std::size_t { kPullAddress, kPullTicket };
@@ -96,7 +96,7 @@ void Peer::send(SendMessage& message) {
     return;
   }
   const std::uint64_t cost = message.whole_.size() + kFrameCost;
-  if (eager(message, cost)) {
+  if (cost <= credit_ && (message.operation() || message.whole_.size() <= eager_limit())) {
     credit_ -= cost;
     message.header.kind = FrameKind::eager;
     message.payload = message.whole_;
@@ -113,20 +113,25 @@ void Peer::send(SendMessage& message) {
   transmit(message);
 }
 
-// With a core for each rank, the two copy a very long message through the link at the same time, and sooner than the
-// receiver alone would.
-bool Peer::pullable(const SendMessage& message) const {
-  if (!link_ || message.operation() || link_->pull_from() == 0 || message.whole_.size() <= link_->pull_from())
+bool Peer::send_now(Outgoing& frame) {
+  const std::uint64_t cost = frame.payload.size() + kFrameCost;
+  if (!link_ || gone_ || cost > credit_ || frame.payload.size() > eager_limit() || !link_->send_now(frame))
     return false;
-  return message.whole_.size() <= kMostPulled || engine_.settings().oversubscribed;
+  credit_ -= cost;
+  return true;
 }
 
-bool Peer::eager(const SendMessage& message, std::uint64_t cost) const {
-  if (cost > credit_) return false;
-  if (message.operation()) return true;
+// Two that copy a very long message through the link at the same time are sooner done where their cores are near each
+// other, and take more than twice as long where they are not.
+bool Peer::pullable(const SendMessage& message) const {
+  return link_ && !message.operation() && link_->pull_from() > 0 && message.whole_.size() > link_->pull_from();
+}
+
+// Of point to point.
+std::size_t Peer::eager_limit() const {
   const std::size_t pull_from = link_ ? link_->pull_from() : 0;
   const std::size_t limit = engine_.settings().eager_limit;
-  return message.whole_.size() <= (pull_from > 0 ? std::min(limit, pull_from) : limit);
+  return pull_from > 0 ? std::min(limit, pull_from) : limit;
 }
 
 void Peer::take_back(SendMessage& message) {
@@ -141,6 +146,25 @@ void Peer::take_back(SendMessage& message) {
 }
 
 // Receives.
+
+std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type, std::span<std::byte> buffer) {
+  if (!link_ || gone_ || !group.awaits_nothing()) return std::nullopt;
+  const bool crowded = engine_.settings().idle.spin == Duration::zero();
+  FrameHeader header;
+  for (int looks = crowded ? 1 : kLooks; looks > 0; --looks) {
+    const auto payload = link_->arrived(header);
+    if (!payload) continue;
+    const bool wanted = header.kind == FrameKind::eager && header.context == FrameHeader::point_to_point &&
+                        header.communicator == group.id() && (tag == any_tag || tag.value == header.tag) &&
+                        header.type == static_cast<std::uint8_t>(type) && payload->size() <= buffer.size();
+    if (!wanted) return std::nullopt;
+    if (!payload->empty()) std::memcpy(buffer.data(), payload->data(), payload->size());
+    link_->take_arrived();
+    consumed(header.bytes);
+    return Status{group.member(world_rank_), Tag{header.tag}, static_cast<std::size_t>(header.bytes)};
+  }
+  return std::nullopt;
+}
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
   if (rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -50,9 +51,15 @@ class Peer final : public Sink {
 
   // For sends.
   void send(SendMessage& message);
+  /// A point-to-point message that needs nobody's answer and no place in a queue, without an object for it. False: it
+  /// is to be sent as a message.
+  bool send_now(Outgoing& frame);
   void take_back(SendMessage& message);
 
   // For receives.
+  /// A point-to-point message that is the next to come from this peer, and soon. Nothing: it is to be received as a
+  /// message, which also finds what is wrong with it.
+  std::optional<Status> receive_soon(Group& group, Tag tag, ElementType type, std::span<std::byte> buffer);
   void request(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
@@ -83,7 +90,7 @@ class Peer final : public Sink {
   };
 
   void transmit(Outgoing& frame);
-  bool eager(const SendMessage& message, std::uint64_t cost) const;
+  std::size_t eager_limit() const;
   bool pullable(const SendMessage& message) const;
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
   Landing land(const FrameHeader& header);

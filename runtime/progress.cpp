@@ -137,10 +137,8 @@ void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<boo
 // Nothing moved. False: the deadline has passed.
 bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::optional<Time> deadline) {
   switch (idle.next()) {
-    case Idle::Step::spin:
-      pause_briefly();
-      give_way(lock);
-      return true;
+    case Idle::Step::spin: pause_briefly(); [[fallthrough]];
+    case Idle::Step::again: give_way(lock); return true;
     case Idle::Step::yield:
       if (contenders_.load(std::memory_order_relaxed) > 0) {
         give_way(lock);

@@ -36,6 +36,15 @@ struct LineRing {
 
   /// Lines that a record of so many bytes takes.
   static constexpr std::uint64_t lines_of(std::size_t bytes) { return (kMark + bytes + kLine - 1) / kLine; }
+
+  /// A mark: the kind in the highest byte, the bytes of the record in the others.
+  static constexpr int kKindShift = 56;
+  static constexpr std::uint64_t mark_of(Kind kind, std::size_t bytes) {
+    return static_cast<std::uint64_t>(kind) << kKindShift | bytes;
+  }
+  static constexpr std::size_t bytes_of(std::uint64_t mark) { return mark & ((std::uint64_t{1} << kKindShift) - 1); }
+  using Mark = std::atomic_ref<std::uint64_t>;
+  static Mark mark_in(std::byte* line) noexcept { return Mark(*reinterpret_cast<std::uint64_t*>(line)); }
 };
 static_assert(sizeof(LineRing::Control) == 6 * LineRing::kLine);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
@@ -49,16 +58,31 @@ class RingWriter {
   /// The longest record.
   std::size_t most() const noexcept { return lines_ / 4 * LineRing::kLine - LineRing::kMark; }
   /// Where a record of so many bytes may be written; nullptr while there is no room.
-  std::byte* reserve(std::size_t bytes) noexcept;
+  std::byte* reserve(std::size_t bytes) noexcept {
+    const std::uint64_t needed = LineRing::lines_of(bytes);
+    if (needed > lines_ - (position_ & (lines_ - 1)) && !skip_to_start(needed)) return nullptr;
+    return room(needed) ? line(position_) + LineRing::kMark : nullptr;
+  }
   /// What was written there is a record of so many bytes.
-  void publish(LineRing::Kind kind, std::size_t bytes) noexcept;
+  void publish(LineRing::Kind kind, std::size_t bytes) noexcept {
+    const std::uint64_t next = position_ + LineRing::lines_of(bytes);
+    mark(next).store(0, std::memory_order_relaxed);
+    mark(position_).store(LineRing::mark_of(kind, bytes), std::memory_order_release);
+    position_ = next;
+  }
 
   LineRing::Control& control() const noexcept { return *control_; }
 
  private:
   std::byte* line(std::uint64_t position) const noexcept { return data_ + (position & (lines_ - 1)) * LineRing::kLine; }
-  void mark(std::uint64_t position, std::uint64_t value, std::memory_order order) const noexcept;
-  bool room(std::uint64_t lines) noexcept;
+  LineRing::Mark mark(std::uint64_t position) const noexcept { return LineRing::mark_in(line(position)); }
+  // One line more than asked for: the mark behind a record is cleared.
+  bool room(std::uint64_t lines) noexcept {
+    if (position_ + lines + 1 - consumed_ <= lines_) return true;
+    consumed_ = control_->consumed.load(std::memory_order_acquire);
+    return position_ + lines + 1 - consumed_ <= lines_;
+  }
+  bool skip_to_start(std::uint64_t needed) noexcept;
 
   LineRing::Control* control_ = nullptr;
   std::byte* data_ = nullptr;
@@ -82,14 +106,20 @@ class RingReader {
   /// The record that is there; of kind `skip` when none is after all, of no kind when the mark is nonsense.
   Record front() noexcept;
   /// Done with it: its lines may be used again. True: the writer has been told so, and may be waiting for it.
-  bool pop() noexcept;
+  bool pop() noexcept { return advance(LineRing::lines_of(LineRing::bytes_of(mark()))); }
 
   LineRing::Control& control() const noexcept { return *control_; }
 
  private:
   std::byte* line(std::uint64_t position) const noexcept { return data_ + (position & (lines_ - 1)) * LineRing::kLine; }
-  std::uint64_t mark() const noexcept;
-  bool advance(std::uint64_t lines) noexcept;
+  std::uint64_t mark() const noexcept { return LineRing::mark_in(line(position_)).load(std::memory_order_acquire); }
+  bool advance(std::uint64_t lines) noexcept {
+    position_ += lines;
+    if (position_ - told_ < lines_ / 8) return false;
+    told_ = position_;
+    control_->consumed.store(position_, std::memory_order_release);
+    return true;
+  }
 
   LineRing::Control* control_ = nullptr;
   std::byte* data_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,15 @@ class Link {
 
   /// Hands over what can be handed over now and queues the rest. `on_sent` may run before `send` returns.
   virtual void send(Outgoing& frame) = 0;
+
+  /// Hands over a whole frame at once. False: something stands in its way, or this link does not do that; nothing has
+  /// happened, and the frame is to be sent.
+  virtual bool send_now(Outgoing&) { return false; }
+
+  /// A whole frame that has come and that no `poll` has delivered: its header goes into the argument, its payload lies
+  /// in the link's memory until `take_arrived`. Nothing: there is none, or this link does not do that.
+  virtual std::optional<std::span<const std::byte>> arrived(FrameHeader&) { return std::nullopt; }
+  virtual void take_arrived() {}
 
   /// Takes the payload back before `on_sent`. A frame of which a part is already on the wire is completed from a
   /// copy, so that the stream stays whole; one that has not begun is dropped.

@@ -1,7 +1,6 @@
 #include "transport/shm_link.hpp"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "transport/passing.hpp"
+#include "transport/process_memory.hpp"
 #include "transport/resting.hpp"
 
 namespace rondo::detail {
@@ -21,11 +21,37 @@ constexpr std::size_t kShortHeader = offsetof(FrameHeader, fingerprint);
 // What is said on the socket: a bell is a byte; a note comes with a descriptor, and its number follows.
 constexpr std::byte kBell{0};
 constexpr std::byte kNote{1};
+// Read of it at a time.
+constexpr std::size_t kMostSaid = 64;
 // A poll gives other links a turn after this many records.
 constexpr int kRecordsPerPoll = 16;
 
-bool has_fingerprint(const FrameHeader& header) {
-  return (header.fingerprint[0] | header.fingerprint[1] | header.fingerprint[2] | header.fingerprint[3]) != 0;
+LineRing::Kind kind_of(const FrameHeader& header) {
+  const bool says =
+      (header.fingerprint[0] | header.fingerprint[1] | header.fingerprint[2] | header.fingerprint[3]) != 0;
+  return says ? LineRing::Kind::long_frame : LineRing::Kind::frame;
+}
+
+std::size_t header_bytes_of(LineRing::Kind kind) {
+  return kind == LineRing::Kind::long_frame ? sizeof(FrameHeader) : kShortHeader;
+}
+
+// In two copies, each of a length that the compiler knows.
+void copy_header(LineRing::Kind kind, std::byte* to, const std::byte* from) {
+  std::memcpy(to, from, kShortHeader);
+  if (kind != LineRing::Kind::long_frame) return;
+  std::memcpy(to + kShortHeader, from + kShortHeader, sizeof(FrameHeader) - kShortHeader);
+}
+
+// The header of the frame that begins in a record, and what of its payload follows there. Nothing: none begins.
+std::optional<std::span<const std::byte>> begin_of(const RingReader::Record& record, FrameHeader& header) {
+  const bool begins = record.kind == LineRing::Kind::frame || record.kind == LineRing::Kind::long_frame;
+  const std::size_t header_bytes = header_bytes_of(record.kind);
+  if (!begins || record.bytes.size() < header_bytes) return std::nullopt;
+  copy_header(record.kind, reinterpret_cast<std::byte*>(&header), record.bytes.data());
+  const auto payload = record.bytes.subspan(header_bytes);
+  if (header.version != FrameHeader::kVersion || payload.size() > header.payload_bytes()) return std::nullopt;
+  return payload;
 }
 
 }  // namespace
@@ -33,6 +59,7 @@ bool has_fingerprint(const FrameHeader& header) {
 ShmLink::ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines)
     : socket_(std::move(socket)), memory_(std::move(memory)), readable_pid_(readable_pid) {
   memory_.close_descriptor();
+  notes_.reserve(2 * kMostSaid);
   std::byte* const first = memory_.data();
   std::byte* const second = first + LineRing::bytes(lines);
   out_ = RingWriter(made_here ? first : second, lines);
@@ -61,21 +88,24 @@ std::size_t ShmLink::flush() {
 
 // One record of the frame; `written` counts as if the header were always sent whole. False: there is no room.
 bool ShmLink::write(Outgoing& frame) {
-  std::size_t header_bytes = 0;
-  LineRing::Kind kind = LineRing::Kind::piece;
-  if (frame.written == 0) {
-    const bool whole = has_fingerprint(frame.header);
-    kind = whole ? LineRing::Kind::long_frame : LineRing::Kind::frame;
-    header_bytes = whole ? sizeof(FrameHeader) : kShortHeader;
-  }
+  const bool begins = frame.written == 0;
+  const LineRing::Kind kind = begins ? kind_of(frame.header) : LineRing::Kind::piece;
+  const std::size_t header_bytes = begins ? header_bytes_of(kind) : 0;
   const std::size_t sent = frame.written == 0 ? 0 : frame.written - sizeof(FrameHeader);
   const std::size_t part = std::min(frame.payload.size() - sent, out_.most() - header_bytes);
   std::byte* const record = out_.reserve(header_bytes + part);
   if (!record) return false;
-  if (header_bytes > 0) std::memcpy(record, &frame.header, header_bytes);
+  if (begins) copy_header(kind, record, reinterpret_cast<const std::byte*>(&frame.header));
   if (part > 0) std::memcpy(record + header_bytes, frame.payload.data() + sent, part);
   out_.publish(kind, header_bytes + part);
   frame.written = sizeof(FrameHeader) + sent + part;
+  return true;
+}
+
+bool ShmLink::send_now(Outgoing& frame) {
+  const std::size_t most = sizeof frame.header + frame.payload.size();
+  if (!queue_.empty() || ended_ || most > out_.most() || !write(frame)) return false;
+  wake_other();
   return true;
 }
 
@@ -115,6 +145,16 @@ std::size_t ShmLink::poll(Sink& sink) {
   return moved;
 }
 
+std::optional<std::span<const std::byte>> ShmLink::arrived(FrameHeader& header) {
+  if (!in_.ready() || in_payload_ || ended_) return std::nullopt;
+  const auto payload = begin_of(in_.front(), header);
+  return payload && payload->size() == header.payload_bytes() ? payload : std::nullopt;
+}
+
+void ShmLink::take_arrived() {
+  if (in_.pop()) wake_other();
+}
+
 // One record. False: there is none after all, or no more are to be read.
 bool ShmLink::take(Sink& sink) {
   if (reported_) return false;
@@ -132,24 +172,18 @@ bool ShmLink::take(Sink& sink) {
 }
 
 bool ShmLink::begin(Sink& sink, const RingReader::Record& record) {
-  const bool whole = record.kind == LineRing::Kind::long_frame;
-  const std::size_t header_bytes = whole ? sizeof(FrameHeader) : kShortHeader;
-  if (in_payload_ || (!whole && record.kind != LineRing::Kind::frame) || record.bytes.size() < header_bytes) {
-    return false;
-  }
   FrameHeader header;
-  std::memcpy(&header, record.bytes.data(), header_bytes);
-  const auto payload = record.bytes.subspan(header_bytes);
-  if (header.version != FrameHeader::kVersion || payload.size() > header.payload_bytes()) return false;
-  if (payload.size() == header.payload_bytes()) {
-    sink.deliver(header, payload);
+  const auto payload = in_payload_ ? std::nullopt : begin_of(record, header);
+  if (!payload) return false;
+  if (payload->size() == header.payload_bytes()) {
+    sink.deliver(header, *payload);
     return true;
   }
   current_ = header;
   in_payload_ = true;
   remaining_ = static_cast<std::size_t>(header.bytes);
   place_ = sink.accept(header);
-  return go_on(sink, payload);
+  return go_on(sink, *payload);
 }
 
 bool ShmLink::go_on(Sink& sink, std::span<const std::byte> piece) {
@@ -179,7 +213,7 @@ std::size_t ShmLink::check(Sink& sink) {
 
 // One look at the socket. False: nothing more is there.
 bool ShmLink::take_notes(Sink& sink) {
-  std::array<std::byte, 64> said;
+  std::array<std::byte, kMostSaid> said;
   const ssize_t got = receive_with_descriptor(socket_, said, passed_);
   if (got < 0 && errno == EINTR) return true;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
@@ -203,19 +237,10 @@ bool ShmLink::take_notes(Sink& sink) {
 }
 
 bool ShmLink::pull(std::uint64_t address, std::span<std::byte> into, std::uint64_t ticket) {
-  while (!into.empty() && readable_pid_ != 0) {
-    const iovec here{into.data(), into.size()};
-    const iovec there{reinterpret_cast<void*>(address), into.size()};
-    const ssize_t got = ::process_vm_readv(readable_pid_, &here, 1, &there, 1, 0);
-    if (got <= 0) {
-      readable_pid_ = 0;
-      break;
-    }
-    address += static_cast<std::uint64_t>(got);
-    into = into.subspan(static_cast<std::size_t>(got));
-  }
+  const bool read = readable_pid_ != 0 && read_process(readable_pid_, address, into);
+  if (!read) readable_pid_ = 0;
   // What was read while its owner took it back is nothing to go by.
-  return into.empty() && in_.control().voided.load(std::memory_order_acquire) == ticket;
+  return read && in_.control().voided.load(std::memory_order_acquire) == ticket;
 }
 
 void ShmLink::shut_down() noexcept { ::shutdown(socket_.get(), SHUT_WR); }

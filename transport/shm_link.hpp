@@ -29,6 +29,9 @@ class ShmLink final : public Link {
   ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines = kLines);
 
   void send(Outgoing& frame) override;
+  bool send_now(Outgoing& frame) override;
+  std::optional<std::span<const std::byte>> arrived(FrameHeader& header) override;
+  void take_arrived() override;
   void release(Outgoing& frame) override;
   void discard() override { place_ = nullptr; }
   std::size_t poll(Sink& sink) override;

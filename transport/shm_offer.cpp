@@ -1,8 +1,6 @@
 #include "transport/shm_offer.hpp"
 
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <array>
 #include <cerrno>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "transport/passing.hpp"
+#include "transport/process_memory.hpp"
 #include "transport/shm_link.hpp"
 #include "transport/socket_link.hpp"
 
@@ -20,30 +19,15 @@ namespace {
 
 constexpr std::uint32_t kVersion = 1;
 
-// A word at an address that only this process has: whoever reads it there may read this process.
-std::uint64_t cookie() {
-  static const std::uint64_t kCookie = [] {
-    std::uint64_t bits = 0;
-    return ::getrandom(&bits, sizeof bits, 0) == sizeof bits ? bits : 0;
-  }();
-  return kCookie;
-}
-
-const std::uint64_t* cookie_place() {
-  static const std::uint64_t kPlaced = cookie();
-  return &kPlaced;
-}
-
 }  // namespace
 
-/// Both directions: 0 version (u32), 4 accepted (u32), 8 bytes of memory (u64), 16 address of the cookie (u64),
-/// 24 the cookie (u64), 32 why not (95 characters at the most, ending in 0).
+/// Both directions: 0 version (u32), 4 accepted (u32), 8 bytes of memory (u64), 16 a word of the process: its
+/// address (u64) and value (u64), 32 why not (95 characters at the most, ending in 0).
 struct ShmOffer::Message {
   std::uint32_t version = kVersion;
   std::uint32_t accepted = 0;
   std::uint64_t memory_bytes = ShmLink::memory_bytes();
-  std::uint64_t cookie_address = reinterpret_cast<std::uint64_t>(cookie_place());
-  std::uint64_t cookie = detail::cookie();
+  ProcessWord word = ProcessWord::own();
   std::array<char, 96> refusal{};
 };
 
@@ -101,11 +85,7 @@ void ShmOffer::probe(const Descriptor& socket, const Message& other) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || credentials.pid <= 0) return;
-  std::uint64_t found = ~other.cookie;
-  const iovec here{&found, sizeof found};
-  const iovec there{reinterpret_cast<void*>(other.cookie_address), sizeof found};
-  const bool read = ::process_vm_readv(credentials.pid, &here, 1, &there, 1, 0) == sizeof found;
-  if (read && found == other.cookie && found != 0) readable_pid_ = credentials.pid;
+  if (other.word.found_in(credentials.pid)) readable_pid_ = credentials.pid;
 }
 
 std::unique_ptr<Link> ShmOffer::make_link(Descriptor socket) {

@@ -12,17 +12,22 @@ namespace rondo {
 /// How a vector is shared out among the ranks: rank r's block is `count(r)` elements from element `begin(r)`.
 ///
 ///     even(10, 4):           |0 0 0|1 1 1|2 2|3 3|        the first 10 % 4 blocks are one longer
+///     even(10, 4, 2):        |0 0 0 0 0|1 1 1 1 1|||
 ///     of_counts({0,5,1,2}):  ||1 1 1 1 1|2|3 3|           empty blocks are blocks too
 class Blocks {
  public:
   Blocks() = default;
 
   /// `total` elements over `size` ranks as evenly as it goes. Holds no memory, so a world of any size is cheap.
-  static Blocks even(std::size_t total, int size) {
+  static Blocks even(std::size_t total, int size) { return even(total, size, size); }
+  /// The same over the first `sharing` of them; the others' blocks are empty.
+  static Blocks even(std::size_t total, int size, int sharing) {
     Blocks blocks;
     blocks.size_ = size;
     blocks.total_ = total;
-    blocks.largest_ = (total + static_cast<std::size_t>(size) - 1) / static_cast<std::size_t>(size);
+    blocks.share_ = total / static_cast<std::size_t>(sharing);
+    blocks.longer_ = total % static_cast<std::size_t>(sharing);
+    blocks.largest_ = blocks.share_ + (blocks.longer_ > 0 ? 1 : 0);
     return blocks;
   }
 
@@ -48,8 +53,7 @@ class Blocks {
   std::size_t begin(int rank) const noexcept {
     const auto r = static_cast<std::size_t>(rank);
     if (!begins_.empty()) return begins_[r];
-    const auto size = static_cast<std::size_t>(size_);
-    return r * (total_ / size) + std::min(r, total_ % size);
+    return std::min(r * share_ + std::min(r, longer_), total_);
   }
   std::size_t count(int rank) const noexcept { return begin(rank + 1) - begin(rank); }
 
@@ -67,6 +71,8 @@ class Blocks {
   int size_ = 1;
   std::size_t total_ = 0;
   std::size_t largest_ = 0;
+  std::size_t share_ = 0;            ///< of even blocks: elements in each,
+  std::size_t longer_ = 0;           ///< and how many have one more
   std::vector<std::size_t> begins_;  ///< size + 1 of them; empty: even blocks
 };
 

@@ -20,6 +20,11 @@ struct Options {
 
   /// How long the operation may take before it fails with `timed_out`; unset: RONDO_TIMEOUT.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
+
+  /// Of reductions: every element is ((x0 + x1) + x2) + ..., in rank order, and float16 and bfloat16 are rounded after
+  /// every step. The result is then a matter of the ranks' inputs alone, the same bits for every count, chunk size and
+  /// transport. (Without it the bits are the same on all ranks and in every run.) On all calls: RONDO_DETERMINISTIC=1.
+  bool deterministic = false;
 };
 
 }  // namespace rondo

@@ -31,7 +31,8 @@ struct Plan {
   Algorithm algorithm = Algorithm::automatic;  ///< a decided one: `automatic` cannot run
   int root = 0;
   bool commutative = true;
-  std::size_t chunk = 0;  ///< elements per pipelined chunk; 0: all in one piece
+  bool deterministic = false;  ///< operands are combined from the left, in rank order
+  std::size_t chunk = 0;       ///< elements per pipelined chunk; 0: all in one piece
   int lanes = kDefaultLanes;
   Blocks blocks{};
   Blocks recv_blocks{};  ///< all_to_all: what I receive from each rank

@@ -50,10 +50,16 @@ class Reduction {
   }
 
   /// `into[i] = inputs[0][i] (op) inputs[1][i] (op) ...`, from the left, in one pass over memory; at least one input.
-  /// float16 and bfloat16 are accumulated in float and rounded once. `into` may be one of the inputs, and overlaps none
-  /// otherwise. No alignment is asked for. Throws what the callable throws.
+  /// float16 and bfloat16 are accumulated in float and rounded once, unless `round_every_step`. `into` may be one of
+  /// the inputs, and overlaps none otherwise. No alignment is asked for. Throws what the callable throws.
   void fold(std::span<const std::byte* const> inputs, std::byte* into, std::size_t count) const {
+    if (rounds_every_step_) return fold_in_steps(inputs, into, count);
     fold_(state_.get(), inputs.data(), inputs.size(), into, count);
+  }
+
+  /// From now on `fold` computes what `combine` does, applied again and again.
+  void round_every_step() noexcept {
+    rounds_every_step_ = type_ == ElementType::float16 || type_ == ElementType::bfloat16;
   }
 
   /// The last pass over combined elements: `avg` divides by the number of ranks, the others do nothing.
@@ -65,6 +71,7 @@ class Reduction {
     void operator()(void* pointer) const { state(pointer); }
   };
 
+  RONDO_EXPORT void fold_in_steps(std::span<const std::byte* const> inputs, std::byte* into, std::size_t count) const;
   RONDO_EXPORT static Fold predefined(ElementType type, ReduceKind kind) noexcept;
 
   Fold fold_ = nullptr;
@@ -74,6 +81,7 @@ class Reduction {
   ElementType type_ = ElementType::bytes;
   ReduceKind kind_ = ReduceKind::none;
   bool commutative_ = true;
+  bool rounds_every_step_ = false;
 };
 
 namespace detail {
@@ -141,8 +149,9 @@ void fold(Op& op, const std::byte* const* inputs, std::size_t input_count, std::
   for (std::size_t begin = 0; begin < count; begin += kBlock) {
     const std::size_t length = std::min(kBlock, count - begin);
     const std::size_t at = begin * sizeof(T);
-    combine<T>(op, inputs[0] + at, inputs[1] + at, folded, length);
-    for (std::size_t k = 2; k + 1 < input_count; ++k) combine<T>(op, folded, inputs[k] + at, folded, length);
+    // Not the first two at once: g++ warns of `folded` where the callable never returns.
+    std::memcpy(folded, inputs[0] + at, length * sizeof(T));
+    for (std::size_t k = 1; k + 1 < input_count; ++k) combine<T>(op, folded, inputs[k] + at, folded, length);
     combine<T>(op, folded, inputs[input_count - 1] + at, into + at, length);
   }
 }

@@ -19,6 +19,9 @@ struct Question {
   bool oversubscribed = false;  ///< more ranks than usable cores on some host
   bool commutative = true;      ///< the operator of a reduction
   bool one_host = false;        ///< all ranks may share memory
+  bool deterministic = false;   ///< a reduction combines from the left, in rank order
+  bool hosts = false;           ///< they are on several hosts, and on some not alone
+  bool hosts_in_order = false;  ///< and the ranks of each host are neighbours
 };
 
 struct Choice {
@@ -29,8 +32,12 @@ struct Choice {
 /// When a rule of the table applies: ranks have a core each, share cores, or either.
 enum class Crowd : std::uint8_t { any, fits, oversubscribed };
 
-/// Whether a rule is for ranks that share memory only.
-enum class Reach : std::uint8_t { any, one_host };
+/// When a rule applies: to ranks that all share memory only, or to those on several hosts where some do, or to any.
+enum class Reach : std::uint8_t { any, one_host, hosts };
+
+constexpr bool reaches(Reach reach, const Question& question) noexcept {
+  return reach == Reach::any || (reach == Reach::one_host ? question.one_host : question.hosts);
+}
 
 /// One line of the table. The first line that fits a question and whose algorithm is allowed answers it.
 struct TuningRule {
@@ -57,6 +64,8 @@ RONDO_EXPORT std::span<const Algorithm> shared_algorithms_of(Collective collecti
 constexpr bool shares_memory(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::direct || algorithm == Algorithm::sliced;
 }
+/// Whether ranks on several hosts have `two_level` beside those by messages.
+RONDO_EXPORT bool has_two_levels(Collective collective) noexcept;
 
 /// Whether `algorithm` computes `collective` correctly by messages; ring reductions take operators that commute.
 RONDO_EXPORT bool is_valid(Collective collective, Algorithm algorithm, bool commutative = true) noexcept;

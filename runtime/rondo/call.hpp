@@ -36,8 +36,9 @@ enum class Algorithm : std::uint8_t {
   bruck,
   pairwise,
   dissemination,
-  direct,  ///< of ranks that share memory: everyone reads what the others lay out
-  sliced,  ///< the same, each rank combining its slice for all
+  direct,     ///< of ranks that share memory: everyone reads what the others lay out
+  sliced,     ///< the same, each rank combining its slice for all
+  two_level,  ///< of ranks on several hosts: in shared memory on each, by messages between them
 };
 
 enum class ReduceKind : std::uint8_t { none, sum, prod, min, max, avg, band, bor, bxor, land, lor, custom };
@@ -59,7 +60,9 @@ struct Call {
   std::uint64_t count = 0;        ///< elements; of the v-forms the total
   std::uint32_t chunk_bytes = 0;  ///< of the pipeline
   std::uint32_t element_bytes = 0;
-  std::uint64_t extra = 0;  ///< hash of what has no field: counts per rank, a custom op's type, a subgroup's ranks
+  /// Hash of what has no field: counts per rank, a custom op's type, a subgroup's ranks; and a bit of its own.
+  std::uint64_t extra = 0;
+  static constexpr std::uint64_t kDeterministic = 1;  ///< of a reduction: Options::deterministic
 
   friend bool operator==(const Call&, const Call&) = default;
 };

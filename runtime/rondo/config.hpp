@@ -64,23 +64,25 @@ struct Config {
   std::size_t unexpected_bytes = 64 << 20;     ///< RONDO_UNEXPECTED_BYTES: memory for messages nobody asked for yet
 
   // How operations run.
-  std::optional<Duration> timeout{std::chrono::seconds(1800)};  ///< RONDO_TIMEOUT: of an operation; off: none
+  std::optional<Duration> timeout{std::chrono::seconds(1800)};  ///< RONDO_TIMEOUT: of an operation; above 0, or off
   std::array<Algorithm, kCollectives> algorithm{};   ///< RONDO_ALGORITHM: `ring`, or `all_reduce=ring,broadcast=tree`
   std::array<bool, kCollectives> algorithm_named{};  ///< by its collective's name: one that it has not is an error
   std::optional<Duration>
       spin;                     ///< of a wait, before it gives its core away; unset: what the cores allow (no variable)
   std::size_t chunk_bytes = 0;  ///< RONDO_CHUNK_BYTES: of the pipeline; 0: the tuning table decides
+  bool deterministic = false;   ///< RONDO_DETERMINISTIC=1: Options::deterministic of every call
 
   LogLevel log_level = LogLevel::warn;  ///< RONDO_LOG: error, warn, info, debug
 
-  /// One line for each RONDO_* variable that nothing reads, with the nearest known name.
+  /// One line for each RONDO_* variable that nothing reads, with the known name that is near, if one is.
   std::vector<std::string> warnings;
 
   Algorithm algorithm_for(Collective collective) const noexcept {
     return algorithm[static_cast<std::size_t>(collective)];
   }
 
-  /// Throws Error{bad_configuration}: the variable, what it says, what is wanted.
+  /// A variable that is empty counts as not set. Throws Error{bad_configuration}: the variable, what it says, what is
+  /// wanted.
   RONDO_EXPORT static Config from(const Environment& environment);
 
   /// Every RONDO_* variable that the library or the launcher reads, with its meaning.

@@ -25,6 +25,16 @@ TEST_CASE("even blocks cover everything and differ by one at most", "[collective
   }
 }
 
+TEST_CASE("even blocks of the first few leave the others nothing", "[collectives][blocks]") {
+  const Blocks blocks = Blocks::even(10, 5, 3);
+  CHECK(blocks.size() == 5);
+  CHECK(blocks.largest() == 4);
+  CHECK(blocks.in(Buffer::input, 0) == Range{Buffer::input, 0, 4});
+  CHECK(blocks.in(Buffer::input, 2) == Range{Buffer::input, 7, 3});
+  CHECK(blocks.in(Buffer::input, 3) == Range{Buffer::input, 10, 0});
+  CHECK(blocks.begin(5) == 10);
+}
+
 TEST_CASE("blocks by counts keep empty shares", "[collectives][blocks]") {
   const std::array<std::size_t, 4> counts{0, 5, 1, 2};
   const Blocks blocks = Blocks::of_counts(counts);

@@ -1,6 +1,7 @@
 // Collectives of ranks that share memory, where they differ from those by messages: steps that nobody ends with a
 // barrier, turns, the way back to messages. What they compute is tested with the others (collectives, operators).
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -144,6 +145,50 @@ TEST_CASE("communicators that overlap do not cross in shared memory", "[collecti
   });
 }
 
+TEST_CASE("long blocks are fetched from their owners, who may use their buffers at once afterwards",
+          "[collectives][direct]") {
+  for (const int size : {2, 3, 5}) {
+    run_ranks(size, [size](Communicator& world) {
+      const auto ranks = static_cast<std::size_t>(size);
+      const std::size_t count = 30'001;
+      std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
+      const auto block_of = [](const std::vector<std::uint32_t>& all, int rank) {
+        return std::span(all).subspan(static_cast<std::size_t>(rank) * count, count);
+      };
+      for (std::uint32_t round = 0; round < 20; ++round) {
+        const int root = static_cast<int>(round) % size;
+        dawdle(own);
+        auto long_one = vector_of(round, world.rank(), count * ranks);
+        auto block = vector_of(round + 1000, world.rank(), count);
+        const auto root_block = vector_of(round, root, count * ranks);
+
+        scatter(world, std::span<const std::uint32_t>(long_one), std::span(block), root);
+        std::fill(long_one.begin(), long_one.end(), 0xdeadbeefU);
+        require(std::ranges::equal(block, block_of(root_block, world.rank())), "scatter");
+
+        std::vector<std::uint32_t> all(count * ranks);
+        gather(world, std::span<const std::uint32_t>(block), std::span(all), root);
+        std::fill(block.begin(), block.end(), 0xdeadbeefU);
+        require(world.rank() != root || all == root_block, "gather");
+
+        auto mine = vector_of(round, world.rank(), count * ranks);
+        const auto check_exchanged = [&](const std::vector<std::uint32_t>& got, const char* what) {
+          for (int from = 0; from < size; ++from) {
+            const auto theirs = vector_of(round, from, count * ranks);
+            require(std::ranges::equal(block_of(got, from), block_of(theirs, world.rank())), what);
+          }
+        };
+        all_to_all(world, std::span<const std::uint32_t>(mine), std::span(all));
+        auto in_place = mine;
+        std::fill(mine.begin(), mine.end(), 0xdeadbeefU);
+        check_exchanged(all, "all_to_all");
+        all_to_all(world, std::span(in_place));
+        check_exchanged(in_place, "all_to_all in place");
+      }
+    });
+  }
+}
+
 TEST_CASE("elements that do not fit the shared memory go by messages", "[collectives][direct]") {
   run_ranks(3, [](Communicator& world) {
     std::vector<Huge> data(2);
@@ -170,6 +215,27 @@ TEST_CASE("calls that differ where nobody waits are found out by the next", "[co
     INFO(outcome.error);
     CHECK(outcome.code == Errc::collective_mismatch);
   }
+}
+
+TEST_CASE("who waits in shared memory for a rank that has left before hears of it at once", "[collectives][direct]") {
+  Config config;
+  config.timeout = std::chrono::seconds(10);
+  const auto outcomes = try_ranks(
+      2,
+      [](Communicator& world) {
+        barrier(world);
+        if (world.rank() == 1) return;
+        int nothing = 0;
+        try {
+          world.recv(std::span(&nothing, 1), 1);
+        } catch (const Error& error) {
+          if (error.code() != Errc::peer_failed) throw;
+        }
+        barrier(world);
+      },
+      config);
+  CHECK(outcomes[0].code == Errc::peer_failed);
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("rank 1 has left"));
 }
 
 TEST_CASE("direct algorithms are refused among ranks that do not share memory", "[collectives][direct]") {

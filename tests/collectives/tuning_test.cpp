@@ -37,10 +37,29 @@ TEST_CASE("every rule names an algorithm that its collective has", "[collectives
   for (const TuningRule& rule : tuning_table()) {
     Question at_best{rule.collective};
     at_best.one_host = rule.reach == Reach::one_host;
+    at_best.hosts = at_best.hosts_in_order = rule.reach == Reach::hosts;
     CHECK(is_valid(at_best, rule.choice.algorithm));
     CHECK(rule.ranks_from <= rule.ranks_to);
   }
   for (const Collective collective : kCollectives) CHECK(is_valid(collective, algorithms_of(collective)[0], false));
+}
+
+TEST_CASE("two levels are possible on several hosts, in rank order where that matters", "[collectives][tuning]") {
+  for (const Collective collective : kCollectives) {
+    for (const bool commutative : {false, true}) {
+      Question question{collective, 8, 4, false, commutative};
+      CHECK_FALSE(is_valid(question, Algorithm::two_level));
+      question.hosts = true;
+      const bool any_order =
+          collective == Collective::barrier || collective == Collective::broadcast ||
+          (commutative && (collective == Collective::all_reduce || collective == Collective::reduce));
+      CHECK(is_valid(question, Algorithm::two_level) == any_order);
+      CHECK(is_valid(question, choose(question).algorithm));
+      question.hosts_in_order = true;
+      CHECK(is_valid(question, Algorithm::two_level) == (collective != Collective::all_to_all));
+      CHECK(is_valid(question, choose(question).algorithm));
+    }
+  }
 }
 
 TEST_CASE("what the call asks for wins, then what the user prefers, where it is possible", "[collectives][tuning]") {

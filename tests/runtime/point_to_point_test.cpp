@@ -32,6 +32,29 @@ std::vector<int> numbers(std::size_t count, int seed) {
 
 }  // namespace
 
+TEST_CASE("a message above the eager limit waits for its receive, one at the limit does not", "[runtime][p2p]") {
+  Config config;
+  config.transport = GENERATE(Transport::shm, Transport::unix_socket);
+  config.eager_limit = 100;
+  config.timeout = std::chrono::seconds(1);
+  std::atomic<int> exchanged = 0;
+  const auto outcomes = try_ranks(
+      2,
+      [&exchanged](Communicator& world) {
+        std::vector<char> data(101);
+        const int other = 1 - world.rank();
+        barrier(world);  // there is a connection
+        world.send(std::span(data).first(100), other);
+        world.recv(std::span(data).first(100), other);
+        ++exchanged;
+        world.send(std::span(data), other);
+      },
+      config);
+  INFO(to_string(config.transport) << ": " << outcomes[0].error << " / " << outcomes[1].error);
+  CHECK(exchanged == 2);
+  CHECK((outcomes[0].code == Errc::timed_out || outcomes[1].code == Errc::timed_out));
+}
+
 TEST_CASE("send and recv move any length, eager and rendezvous, expected or not", "[runtime][p2p]") {
   const bool receiver_first = GENERATE(true, false);
   CAPTURE(receiver_first);

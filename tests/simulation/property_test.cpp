@@ -16,6 +16,8 @@
 #include <rondo/rondo.hpp>
 #include <rondo/tuning.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "runtime/world.hpp"
 #include "tests/simulation/simulated_world.hpp"
 #include "tests/support/catch.hpp"
@@ -72,6 +74,13 @@ struct Scenario {
     limits.eager_limit = pick({64, 1024, 65536});
     limits.unexpected_bytes = pick({4096, 65536, std::size_t{64} << 20});
     limits.link_bytes = pick({1, 2048, std::size_t{1} << 20});
+    limits.slices_from = pick({0, std::size_t{256} << 10});
+    const std::size_t hosts = pick({0, 0, 2, 3});
+    const bool in_order = random() % 2 == 0;
+    for (std::size_t rank = 0; hosts > 0 && rank < static_cast<std::size_t>(size); ++rank) {
+      const std::size_t host = in_order ? rank * hosts / static_cast<std::size_t>(size) : random() % hosts;
+      limits.hosts.push_back(random() % 8 == 0 ? -1 : static_cast<int>(host));
+    }
   }
   std::size_t pick(std::initializer_list<std::size_t> of) { return of.begin()[random() % of.size()]; }
 
@@ -104,7 +113,22 @@ constexpr Collective kCollectives[] = {Collective::all_reduce,     Collective::r
                                        Collective::scatter,        Collective::gather,     Collective::all_gather,
                                        Collective::reduce_scatter, Collective::all_to_all, Collective::barrier};
 
-Round make_round(Scenario& scenario, int size) {
+// The algorithms that such a communicator has for a collective: by messages, in two levels.
+std::vector<Algorithm> algorithms_for(const Round& round, const Communicator& comm) {
+  Question question;
+  question.collective = round.collective;
+  question.commutative = !round.ordered;
+  const auto* const hosts = CommunicatorAccess::group(comm, "").hosts();
+  question.hosts = hosts != nullptr;
+  question.hosts_in_order = hosts && hosts->in_order();
+  std::vector<Algorithm> all(algorithms_of(round.collective).begin(), algorithms_of(round.collective).end());
+  all.push_back(Algorithm::two_level);
+  std::erase_if(all, [&](Algorithm algorithm) { return !is_valid(question, algorithm); });
+  return all;
+}
+
+Round make_round(Scenario& scenario, const Communicator& comm) {
+  const int size = comm.size();
   Round round;
   round.collective = kCollectives[scenario.random() % std::size(kCollectives)];
   round.root = static_cast<int>(scenario.random() % static_cast<unsigned>(size));
@@ -118,9 +142,9 @@ Round make_round(Scenario& scenario, int size) {
     for (std::size_t& count : round.counts) count = scenario.pick({0, 1, 3, 40});
   }
   round.options.chunk_bytes = scenario.pick({0, sizeof(Origin), 5 * sizeof(Origin), 4096});
-  const auto algorithms = algorithms_of(round.collective);
-  const Algorithm asked = algorithms[scenario.random() % algorithms.size()];
-  if (is_valid(round.collective, asked, !round.ordered)) round.options.algorithm = asked;
+  const auto algorithms = algorithms_for(round, comm);
+  const std::size_t asked = scenario.random() % (algorithms.size() + 1);
+  if (asked < algorithms.size()) round.options.algorithm = algorithms[asked];
   round.in.resize(static_cast<std::size_t>(size));
   round.out.resize(static_cast<std::size_t>(size));
   round.numbers.resize(static_cast<std::size_t>(size));
@@ -291,7 +315,7 @@ std::vector<Group> make_groups(Scenario& scenario, SimulatedWorld& world) {
   std::vector<Group> groups(1);
   groups[0].members = everybody;
   for (std::size_t i = scenario.pick({1, 1, 2, 3}); i > 0; --i) {
-    groups[0].rounds.push_back(make_round(scenario, scenario.size));
+    groups[0].rounds.push_back(make_round(scenario, world.rank(0)));
   }
   for (std::size_t more = scenario.random() % 4; more > 0; --more) {
     Group& group = groups.emplace_back();
@@ -300,7 +324,7 @@ std::vector<Group> make_groups(Scenario& scenario, SimulatedWorld& world) {
     std::shuffle(group.members.begin(), group.members.end(), scenario.random);
     group.members.resize(1 + scenario.random() % group.members.size());
     for (const int rank : group.members) group.handles.push_back(world.make(rank, group.id, group.members));
-    group.rounds.push_back(make_round(scenario, static_cast<int>(group.members.size())));
+    group.rounds.push_back(make_round(scenario, group.handles[0]));
   }
   return groups;
 }

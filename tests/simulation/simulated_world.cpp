@@ -122,6 +122,8 @@ SimulatedWorld::SimulatedWorld(int size, std::uint64_t seed, const Limits& limit
     settings.size = size;
     settings.eager_limit = limits.eager_limit;
     settings.unexpected_bytes = limits.unexpected_bytes;
+    settings.hosts = limits.hosts;
+    settings.slices_from = limits.slices_from;
     settings.idle.spin = settings.idle.yield = Duration::zero();
     settings.helper_thread = false;
     engines_.push_back(std::make_shared<detail::Engine>(settings, clock_, waiter_, detail::Log()));
@@ -155,8 +157,17 @@ Communicator SimulatedWorld::make(int rank, std::uint64_t id, std::vector<int> m
 }
 
 void SimulatedWorld::run() {
-  while (advance()) {
-  }
+  std::size_t moved = 0;
+  do {
+    while (advance()) {
+    }
+    // What one operation was waiting for in another of the same rank is no event.
+    moved = 0;
+    for (const auto& engine : engines_) {
+      Progress::Entry entry(engine->progress());
+      moved += engine->poll(true);
+    }
+  } while (moved > 0 || !agenda_.empty());
 }
 
 bool SimulatedWorld::quiet(int rank, std::uint64_t id) {

@@ -24,6 +24,8 @@ class SimulatedWorld {
     std::size_t eager_limit = std::size_t{64} << 10;
     std::size_t unexpected_bytes = std::size_t{64} << 20;
     std::size_t link_bytes = std::size_t{1} << 20;  ///< what a link takes before it holds the sender back
+    std::size_t slices_from = std::size_t{256} << 10;
+    std::vector<int> hosts;  ///< as Engine::Settings; links pass no memory, whatever they say
   };
 
   SimulatedWorld(int size, std::uint64_t seed, const Limits& limits);

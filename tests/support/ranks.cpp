@@ -9,6 +9,7 @@
 #include <rondo/error.hpp>
 
 #include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "runtime/world.hpp"
 
 namespace rondo::testing {
@@ -69,6 +70,11 @@ void run_ranks(int size, const std::function<void(Communicator&)>& body, const C
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (outcomes[rank].failed()) throw std::runtime_error("rank " + std::to_string(rank) + ": " + outcomes[rank].error);
   }
+}
+
+Communicator on_hosts(Communicator& world, const std::vector<int>& hosts) {
+  CommunicatorAccess::engine(world)->agree(false, hosts);
+  return world.dup();
 }
 
 void require(bool condition, const std::string& what) {

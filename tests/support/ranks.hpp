@@ -27,6 +27,10 @@ std::vector<Outcome> try_ranks(const std::vector<Config>& configs, const std::fu
 /// The same, and throws what the first rank to fail threw, with its rank.
 void run_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config = {});
 
+/// A new communicator of all ranks, which take it from here on that they are on these hosts: by rank, -1 for one that
+/// shares memory with nobody. A collective call.
+Communicator on_hosts(Communicator& world, const std::vector<int>& hosts);
+
 /// For bodies: throws std::runtime_error{what} unless `condition`.
 void require(bool condition, const std::string& what);
 

@@ -31,15 +31,15 @@ constexpr Cost chain_broadcast_cost(const Shape& shape) {
 namespace detail {
 
 template <Port P>
-Task chain_broadcast_lane(P& port, const Plan& plan, Lane lane) {
+Task chain_broadcast_lane(P& port, const Plan& plan, Lane lane, int root) {
   const Ring ring{port.rank(), port.size()};
   for (std::size_t index = lane.first; index < lane.end; index += lane.stride) {
     const Range range = chunk_of(plan.blocks.whole(Buffer::output), plan.chunk, index);
-    if (port.rank() != plan.root) {
+    if (port.rank() != root) {
       auto received = port.recv(range, ring.prev());
       co_await received;
     }
-    if (ring.next() != plan.root) {
+    if (ring.next() != root) {
       auto sent = port.send(range, ring.next());
       co_await sent;
     }
@@ -51,7 +51,7 @@ Task chain_broadcast_lane(P& port, const Plan& plan, Lane lane) {
 template <Port P>
 Task chain_broadcast(P& port, const Plan& plan) {
   return pipeline(port, chunks_of(plan.blocks.total(), plan.chunk), plan.lanes,
-                  [&plan](P& p, const Lane& lane) { return detail::chain_broadcast_lane(p, plan, lane); });
+                  [&plan](P& p, const Lane& lane) { return detail::chain_broadcast_lane(p, plan, lane, plan.root); });
 }
 
 }  // namespace rondo

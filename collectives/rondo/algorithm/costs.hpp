@@ -14,9 +14,11 @@ constexpr Cost cost_of(Collective collective, Algorithm algorithm, const Shape& 
     case detail::pair_of(Collective::all_reduce, Algorithm::recursive_doubling):
       return recursive_doubling_all_reduce_cost(shape);
     case detail::pair_of(Collective::all_reduce, Algorithm::linear): return linear_all_reduce_cost(shape);
+    case detail::pair_of(Collective::all_reduce, Algorithm::chain): return chain_all_reduce_cost(shape);
     case detail::pair_of(Collective::reduce, Algorithm::ring): return ring_reduce_cost(shape);
     case detail::pair_of(Collective::reduce, Algorithm::tree): return tree_reduce_cost(shape);
     case detail::pair_of(Collective::reduce, Algorithm::linear): return linear_reduce_cost(shape);
+    case detail::pair_of(Collective::reduce, Algorithm::chain): return chain_reduce_cost(shape);
     case detail::pair_of(Collective::broadcast, Algorithm::tree): return tree_broadcast_cost(shape);
     case detail::pair_of(Collective::broadcast, Algorithm::chain): return chain_broadcast_cost(shape);
     case detail::pair_of(Collective::broadcast, Algorithm::linear): return linear_broadcast_cost(shape);
@@ -28,6 +30,7 @@ constexpr Cost cost_of(Collective collective, Algorithm algorithm, const Shape& 
     case detail::pair_of(Collective::all_gather, Algorithm::bruck): return bruck_all_gather_cost(shape);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::ring): return ring_reduce_scatter_cost(shape);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::tree): return tree_reduce_scatter_cost(shape);
+    case detail::pair_of(Collective::reduce_scatter, Algorithm::chain): return chain_reduce_scatter_cost(shape);
     case detail::pair_of(Collective::all_to_all, Algorithm::pairwise): return pairwise_all_to_all_cost(shape);
     case detail::pair_of(Collective::barrier, Algorithm::dissemination): return dissemination_barrier_cost(shape);
     default: return {};

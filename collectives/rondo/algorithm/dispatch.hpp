@@ -3,7 +3,10 @@
 #include <stdexcept>
 
 #include <rondo/algorithm/bruck_all_gather.hpp>
+#include <rondo/algorithm/chain_all_reduce.hpp>
 #include <rondo/algorithm/chain_broadcast.hpp>
+#include <rondo/algorithm/chain_reduce.hpp>
+#include <rondo/algorithm/chain_reduce_scatter.hpp>
 #include <rondo/algorithm/dissemination_barrier.hpp>
 #include <rondo/algorithm/linear_all_reduce.hpp>
 #include <rondo/algorithm/linear_broadcast.hpp>
@@ -56,9 +59,11 @@ Task run_collective(P& port, const Plan& plan) {
     case detail::pair_of(Collective::all_reduce, Algorithm::recursive_doubling):
       return recursive_doubling_all_reduce(port, plan);
     case detail::pair_of(Collective::all_reduce, Algorithm::linear): return linear_all_reduce(port, plan);
+    case detail::pair_of(Collective::all_reduce, Algorithm::chain): return chain_all_reduce(port, plan);
     case detail::pair_of(Collective::reduce, Algorithm::ring): return ring_reduce(port, plan);
     case detail::pair_of(Collective::reduce, Algorithm::tree): return tree_reduce(port, plan);
     case detail::pair_of(Collective::reduce, Algorithm::linear): return linear_reduce(port, plan);
+    case detail::pair_of(Collective::reduce, Algorithm::chain): return chain_reduce(port, plan);
     case detail::pair_of(Collective::broadcast, Algorithm::tree): return tree_broadcast(port, plan);
     case detail::pair_of(Collective::broadcast, Algorithm::chain): return chain_broadcast(port, plan);
     case detail::pair_of(Collective::broadcast, Algorithm::linear): return linear_broadcast(port, plan);
@@ -70,6 +75,7 @@ Task run_collective(P& port, const Plan& plan) {
     case detail::pair_of(Collective::all_gather, Algorithm::bruck): return bruck_all_gather(port, plan);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::ring): return ring_reduce_scatter(port, plan);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::tree): return tree_reduce_scatter(port, plan);
+    case detail::pair_of(Collective::reduce_scatter, Algorithm::chain): return chain_reduce_scatter(port, plan);
     case detail::pair_of(Collective::all_to_all, Algorithm::pairwise): return pairwise_all_to_all(port, plan);
     case detail::pair_of(Collective::barrier, Algorithm::dissemination): return dissemination_barrier(port, plan);
     default: throw std::invalid_argument("run_collective: no such algorithm of this collective");

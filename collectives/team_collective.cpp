@@ -1,0 +1,60 @@
+#include "collectives/team_collective.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <rondo/tuning.hpp>
+
+#include "collectives/direct.hpp"
+#include "runtime/arena_forming.hpp"
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+namespace {
+
+struct TurnCame {
+  const Commons* commons;
+  std::uint64_t ticket;
+  bool operator()() const noexcept { return commons->turn_of(ticket); }
+  bool awaits(int) const noexcept { return false; }
+};
+
+}  // namespace
+
+Plan decided(Plan plan, const HostMemory& memory, const Operation& operation, const Team& team, bool one_host) {
+  Question question;
+  question.collective = plan.collective;
+  question.bytes = plan.blocks.total() * memory.element_bytes();
+  question.ranks = team.size();
+  question.oversubscribed = operation.group().engine().settings().oversubscribed;
+  question.commutative = plan.commutative;
+  question.deterministic = plan.deterministic;
+  question.one_host = one_host;
+  const Choice choice = choose(question);
+  plan.algorithm = choice.algorithm;
+  if (plan.chunk == 0 && choice.chunk_bytes > 0) {
+    plan.chunk = std::max<std::size_t>(choice.chunk_bytes / memory.element_bytes(), 1);
+  }
+  return plan;
+}
+
+Task Turn::come() {
+  Until mine(operation_, TurnCame{&team_.commons, ticket_}, 1);
+  co_await mine;
+  if (team_.commons.formed()) co_return;
+  Task formed = form_arena(operation_, team_);
+  co_await formed;
+}
+
+Task run_in_arena(Operation& operation, Team& team, HostMemory& memory, const Plan& plan, bool in_place,
+                  DirectPort::Begun begun, bool& done) {
+  if (!team.commons.arena()) co_return;
+  DirectPort port(operation.group(), team, operation.call(), memory, in_place);
+  port.wait_as(operation);
+  if (port.window(0, static_cast<std::size_t>(team.size())) == 0) co_return;
+  done = true;
+  Task run = run_direct(port, plan, begun);
+  co_await run;
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <rondo/plan.hpp>
+#include <rondo/task.hpp>
+
+#include "collectives/direct_port.hpp"
+#include "collectives/host_memory_port.hpp"
+#include "runtime/operation.hpp"
+#include "runtime/team.hpp"
+
+namespace rondo::detail {
+
+// What a collective needs beside its algorithm, and so does each part of one in two levels.
+
+/// What the table takes for `plan` among the members of a team that is on one host, or is not.
+Plan decided(Plan plan, const HostMemory& memory, const Operation& operation, const Team& team, bool one_host);
+
+/// An operation's turn in the memory that a team shares, from its call to its end.
+class Turn {
+ public:
+  Turn(Operation& operation, Team& team) : operation_(operation), team_(team), ticket_(team.commons.take_ticket()) {}
+  ~Turn() { team_.commons.turn_is_over(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  /// To be awaited; then the team's arena has been made, or is known not to be had.
+  Task come();
+
+ private:
+  Operation& operation_;
+  Team& team_;
+  const std::uint64_t ticket_;
+};
+
+/// `plan` by `direct` or `sliced`, in the operation's turn. `done` stays false where there is no arena, or it is too
+/// small for elements of this size: all members know that alike, and nothing has been done.
+Task run_in_arena(Operation& operation, Team& team, HostMemory& memory, const Plan& plan, bool in_place,
+                  DirectPort::Begun begun, bool& done);
+
+}  // namespace rondo::detail

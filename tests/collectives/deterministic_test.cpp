@@ -1,0 +1,122 @@
+// Options::deterministic: the result is the left fold in rank order, rounded after every step, whatever carries it.
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace rondo;
+using namespace rondo::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Values of many magnitudes, so that every other order of the sum has other bits.
+template <typename T>
+std::vector<T> values(int rank, std::size_t count) {
+  std::minstd_rand random(static_cast<unsigned>(rank) * 7919 + 1);
+  std::vector<T> data(count);
+  for (T& value : data) {
+    const auto digits = static_cast<float>(random() % 4096) - 2048.0F;
+    value = static_cast<T>(digits / static_cast<float>(1U << (random() % 12)));
+  }
+  return data;
+}
+
+template <typename T>
+std::vector<T> left_fold(int ranks, std::size_t count) {
+  std::vector<T> folded = values<T>(0, count);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const std::vector<T> next = values<T>(rank, count);
+    for (std::size_t i = 0; i < count; ++i) folded[i] = static_cast<T>(folded[i] + next[i]);
+  }
+  return folded;
+}
+
+template <typename T>
+void check_all(Communicator& world, std::size_t count, const Options& options) {
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const std::string what = std::to_string(count) + " elements of " + std::string(to_string(element_type_of<T>));
+  const std::vector<T> wanted = left_fold<T>(world.size(), count);
+
+  auto data = values<T>(world.rank(), count);
+  all_reduce(world, std::span(data), sum, options);
+  require(data == wanted, "all_reduce of " + what);
+
+  for (int root = 0; root < world.size(); ++root) {
+    data = values<T>(world.rank(), count);
+    reduce(world, std::span(data), sum, root, options);
+    require(world.rank() != root || data == wanted, "reduce of " + what);
+  }
+
+  const std::size_t share = count / ranks;
+  const std::vector<T> whole = values<T>(world.rank(), count);
+  std::vector<T> own(share);
+  reduce_scatter(world, std::span(whole).first(share * ranks), std::span(own), sum, options);
+  const auto begin = wanted.begin() + static_cast<std::ptrdiff_t>(share * static_cast<std::size_t>(world.rank()));
+  require(std::equal(own.begin(), own.end(), begin), "reduce_scatter of " + what);
+}
+
+void check_everything(Communicator& world, const Options& options) {
+  for (const std::size_t count : {1U, 7U, 40U, 5000U}) {
+    check_all<float>(world, count, options);
+    check_all<float16>(world, count, options);
+    check_all<bfloat16>(world, count, options);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("deterministic results are the same bits over every transport, for every count and chunk",
+          "[collectives][deterministic]") {
+  Config config;
+  config.transport = GENERATE(Transport::shm, Transport::unix_socket, Transport::tcp);
+  const int size = GENERATE(2, 3, 5);
+  run_ranks(
+      size,
+      [](Communicator& world) {
+        for (const std::size_t chunk : {0U, 64U, 4096U}) {
+          check_everything(world, {.chunk_bytes = chunk, .deterministic = true});
+        }
+      },
+      config);
+}
+
+TEST_CASE("RONDO_DETERMINISTIC makes every call so", "[collectives][deterministic]") {
+  Config config;
+  config.transport = GENERATE(Transport::shm, Transport::unix_socket);
+  config.deterministic = true;
+  run_ranks(
+      4, [](Communicator& world) { check_everything(world, {}); }, config);
+}
+
+TEST_CASE("an algorithm that does not keep rank order is refused", "[collectives][deterministic]") {
+  const auto outcomes = try_ranks(2, [](Communicator& world) {
+    std::vector<float> data(8);
+    all_reduce(world, std::span(data), sum, {.algorithm = Algorithm::ring, .deterministic = true});
+  });
+  for (const Outcome& outcome : outcomes) {
+    CHECK(outcome.code == Errc::invalid_argument);
+    CHECK_THAT(outcome.error, ContainsSubstring("all_reduce with Options::deterministic has no algorithm ring"));
+    CHECK_THAT(outcome.error, ContainsSubstring("chain"));
+  }
+}
+
+TEST_CASE("ranks that do not agree on it are told", "[collectives][deterministic]") {
+  const auto outcomes = try_ranks(3, [](Communicator& world) {
+    std::vector<float16> data(8);
+    all_reduce(world, std::span(data), sum, {.deterministic = world.rank() == 1});
+    barrier(world);
+  });
+  for (const Outcome& outcome : outcomes) {
+    CHECK(outcome.code == Errc::collective_mismatch);
+    CHECK_THAT(outcome.error, ContainsSubstring("rank 1 called all_reduce(half x 8, sum, direct, deterministic)"));
+  }
+}

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace rondo::detail {
+
+/// A random word at an address of one process: whoever finds it there may read that process, and has the right one
+/// (process numbers mean different processes in different containers).
+struct ProcessWord {
+  std::uint64_t address = 0;
+  std::uint64_t value = 0;
+
+  /// Of this process.
+  static ProcessWord own();
+  bool found_in(pid_t process) const;
+};
+
+/// Copies from the memory of another process. False: the system does not allow it, or there is no such memory.
+bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> into);
+
+}  // namespace rondo::detail

@@ -86,7 +86,10 @@ Algorithm chosen_algorithm(const Communicator& world, const Settings& settings, 
   question.bytes = shape.bytes;
   question.ranks = world.size();
   question.oversubscribed = engine.oversubscribed;
-  question.one_host = CommunicatorAccess::group(world, "choose").one_host();
+  detail::Group& group = CommunicatorAccess::group(world, "choose");
+  question.one_host = group.one_host();
+  question.hosts = group.hosts() != nullptr;
+  question.hosts_in_order = question.hosts && group.hosts()->in_order();
   return choose(question, settings.algorithm, engine.algorithm[static_cast<std::size_t>(question.collective)])
       .algorithm;
 }

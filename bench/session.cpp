@@ -1,7 +1,10 @@
 #include "bench/session.hpp"
 
 #include <cstdio>
+#include <memory>
+#include <new>
 #include <optional>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -40,6 +43,15 @@ Result describe(const Subject& subject, const Settings& settings, const Shape& s
   return result;
 }
 
+std::unique_ptr<Exercise> exercise_of(const Subject& subject, const Settings& settings, const Shape& shape) {
+  try {
+    return subject.exercise(shape);
+  } catch (const std::bad_alloc&) {
+    throw std::runtime_error(
+        fmt::format("{} of {} bytes: memory is not enough", facts(settings.operation).name, shape.bytes));
+  }
+}
+
 /// How an iteration is timed, in one line; measure.hpp has the reasons.
 std::string method(const Settings& settings) {
   if (settings.operation == Operation::latency) return "rank 0 times round trips, of which a time is half";
@@ -76,7 +88,7 @@ std::vector<Result> run_sizes(Fabric& fabric, const Subject& subject, const Sett
   std::vector<Result> results;
   const std::vector<Shape> shapes = shapes_of(settings, fabric.size());
   for (const Shape& shape : shapes) {
-    const auto exercise = subject.exercise(shape);
+    const auto exercise = exercise_of(subject, settings, shape);
     const OperationFacts& operation = facts(settings.operation);
     const Plan plan{warmup_for(settings, shape.bytes), iterations_for(settings, shape.bytes), settings.seconds,
                     settings.check, !operation.synchronises && !operation.point_to_point()};

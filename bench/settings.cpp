@@ -53,14 +53,6 @@ Enum name_of(const std::array<Enum, Size>& all, std::string_view text, std::stri
   throw UsageError(fmt::format("unknown {} '{}'; known: {}", what, text, known));
 }
 
-std::size_t size_of(const std::string& text, std::string_view option) {
-  try {
-    return parse_size(text);
-  } catch (const Error& error) {
-    throw UsageError(fmt::format("{}: {}", option, error.cause()));
-  }
-}
-
 /// As RONDO_TRANSPORT takes it.
 Transport transport_of(const std::string& text) {
   try {
@@ -89,7 +81,9 @@ void add_options(CLI::App& app, Typed& typed, Settings& settings) {
   auto* const first =
       app.add_option("-b,--begin", typed.first, "smallest size in bytes: 8, 64K, 1M")->type_name("SIZE");
   auto* const last = app.add_option("-e,--end", typed.last, "largest size")->type_name("SIZE");
-  auto* const factor = app.add_option("-f,--factor", typed.factor, "from one size to the next")->type_name("FACTOR");
+  auto* const factor = app.add_option("-f,--factor", typed.factor, "from one size to the next")
+                           ->type_name("FACTOR")
+                           ->check(check_number<double>);
   app.add_option("--sizes", typed.sizes, "these sizes instead: 8,64K,1M")
       ->type_name("LIST")
       ->delimiter(',')
@@ -116,7 +110,9 @@ void add_options(CLI::App& app, Typed& typed, Settings& settings) {
 
   app.add_option("--json", settings.json, "write the results to this file")->type_name("FILE");
   app.add_option("--csv", settings.csv, "write the results to this file")->type_name("FILE");
-  app.add_option("--plot", settings.plot, "draw time and bandwidth over size (needs gnuplot)")->type_name("FILE.svg");
+  app.add_option("--plot", settings.plot, "draw time and bandwidth over size (needs gnuplot)")
+      ->type_name("FILE.svg")
+      ->check(check_plot_name);
 
   app.add_flag("--started", settings.started)->group("");
   app.add_option("--progress", settings.progress_path)->group("");
@@ -201,6 +197,14 @@ Operation operation_named(const std::string& text) {
   return *operation;
 }
 
+std::size_t size_of(const std::string& text, std::string_view option) {
+  try {
+    return parse_size(text);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.cause()));
+  }
+}
+
 std::vector<std::size_t> sizes_named(const std::vector<std::string>& texts) {
   std::vector<std::size_t> sizes;
   for (const auto& text : texts) sizes.push_back(size_of(text, "--sizes"));
@@ -213,6 +217,7 @@ std::vector<Algorithm> every_algorithm_of(Collective collective) {
   const auto shared = shared_algorithms_of(collective);
   std::vector<Algorithm> all(by_messages.begin(), by_messages.end());
   all.insert(all.end(), shared.begin(), shared.end());
+  if (has_two_levels(collective)) all.push_back(Algorithm::two_level);
   return all;
 }
 

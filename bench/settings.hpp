@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rondo/call.hpp>
@@ -65,7 +66,9 @@ void check_against(const Settings& settings, int ranks);
 
 // What commands have in common. All throw UsageError.
 Operation operation_named(const std::string& text);
-/// "8", "64K", ...: ascending.
+/// "8", "64K", ...; `option` is what the user typed it for.
+std::size_t size_of(const std::string& text, std::string_view option);
+/// Of --sizes: ascending.
 std::vector<std::size_t> sizes_named(const std::vector<std::string>& texts);
 
 /// By messages and, after these, through shared memory.

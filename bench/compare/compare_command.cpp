@@ -50,17 +50,17 @@ void add_options(CLI::App& app, Typed& typed, CompareSettings& settings) {
   list("--ranks", plan.ranks, "numbers of ranks");
   list("--paths", typed.paths, "shm, tcp");
   list("--peers", plan.peers, "other libraries");
-  app.add_option("--rounds", plan.rounds, "how often every loop runs")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--seconds", plan.seconds, "about, for each loop")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--rounds", plan.rounds, "how often every loop runs")->check(check_positive)->capture_default_str();
+  app.add_option("--seconds", plan.seconds, "about, for each loop")->check(check_positive)->capture_default_str();
   app.add_option("--limit", plan.limits.seconds, "seconds after which a loop is cut")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->capture_default_str();
   app.add_option("--fail-above", settings.fail_above, "exit status 1 if a ratio is above this")->type_name("RATIO");
   app.add_option("--json", settings.json, "write all of it to this file")->type_name("FILE");
   app.add_option("--markdown", settings.markdown, "write a table of ratios to this file")->type_name("FILE");
-  app.add_option("--plot", settings.plot, "draw the ratios over the size (needs gnuplot)")->type_name("FILE.svg");
+  app.add_option("--plot", settings.plot, "draw the ratios over the size (needs gnuplot)")
+      ->type_name("FILE.svg")
+      ->check(check_plot_name);
 }
 
 void interpret(const Typed& typed, ComparisonPlan& plan) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,6 +36,14 @@ std::optional<std::string> find_mpirun(const std::string& name, const std::strin
   return path && output_of({*path, "--version"}).find(word) != std::string::npos ? path : std::nullopt;
 }
 
+std::string no_loop(std::string_view name, std::string_view library) {
+  return fmt::format(
+      "{} is neither beside rondo-bench nor on PATH; a build that finds {} makes it in bench/peers of the build "
+      "folder: "
+      "run rondo-bench of that folder, or add bench/peers to PATH",
+      name, library);
+}
+
 Words operator+(Words left, const Words& right) {
   left.insert(left.end(), right.begin(), right.end());
   return left;
@@ -57,7 +66,7 @@ struct Collector {
 void add_open_mpi(const Collector& to) {
   const auto mpirun = find_mpirun("mpirun.openmpi", "Open MPI");
   const auto loop = find_companion("openmpi_loop", {"peers"});
-  if (!loop) return to.miss("openmpi", "openmpi_loop was not built: no Open MPI was found at build time");
+  if (!loop) return to.miss("openmpi", no_loop("openmpi_loop", "Open MPI"));
   if (!mpirun) return to.miss("openmpi", "neither mpirun.openmpi nor Open MPI's mpirun is on PATH");
 
   const auto command = [&](const Words& options) {
@@ -81,7 +90,7 @@ void add_open_mpi(const Collector& to) {
 void add_mpich(const Collector& to) {
   const auto mpirun = find_mpirun("mpirun.mpich", "HYDRA");
   const auto loop = find_companion("mpich_loop", {"peers"});
-  if (!loop) return to.miss("mpich", "mpich_loop was not built: no MPICH was found at build time");
+  if (!loop) return to.miss("mpich", no_loop("mpich_loop", "MPICH"));
   if (!mpirun) return to.miss("mpich", "neither mpirun.mpich nor MPICH's mpirun is on PATH");
 
   const auto command = [&](const Variables& environment) {
@@ -111,7 +120,7 @@ void add_mpich(const Collector& to) {
 
 void add_gloo(const Collector& to) {
   const auto loop = find_companion("gloo_loop", {"peers"});
-  if (!loop) return to.miss("gloo", "gloo_loop was not built: no Gloo was found at build time");
+  if (!loop) return to.miss("gloo", no_loop("gloo_loop", "Gloo"));
   to.add("gloo", "default", Path::tcp, {{*loop, "-n", "RANKS"}, {}});
   if (contains(to.paths, Path::shm)) to.miss("gloo on shm", "Gloo has no transport through shared memory");
 }

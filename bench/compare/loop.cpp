@@ -69,7 +69,7 @@ LoopSettings parse_loop_settings(const std::string& program, const std::vector<s
   std::string loops;
   CLI::App app("Runs loops for rondo-bench compare and tune.", program);
   app.add_option("--loops", loops, "OPERATION:BYTES,...")->required();
-  app.add_option("--seconds", settings.seconds, "about, for each loop")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", settings.seconds, "about, for each loop")->check(check_positive);
   app.add_option("-n", settings.ranks, "start so many ranks");
   parse(app, arguments);
   for (const auto& text : split(loops, ',')) settings.loops.push_back(parse_loop(text));

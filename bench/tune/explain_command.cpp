@@ -137,9 +137,9 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   auto* const share = app.add_flag("--share-cores", shared, "more ranks than cores (default: as on this machine)");
   app.add_flag("--own-cores", own, "a core for each rank")->excludes(share);
   app.add_flag("--measure", settings.measure, "run the alternatives");
-  app.add_option("--rounds", settings.rounds, "of --measure")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--rounds", settings.rounds, "of --measure")->check(check_positive)->capture_default_str();
   app.add_option("--seconds", settings.seconds, "of --measure, about, for each")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->capture_default_str();
   parse(app, arguments);
   settings.operation = operation_named(operation);
@@ -147,7 +147,7 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   settings.path = parse_path(path);
   Question& question = settings.question;
   question.collective = facts(settings.operation).collective;
-  question.bytes = shape_of(settings.operation, sizes_named({size}).front(), sizeof(float), ranks).bytes;
+  question.bytes = shape_of(settings.operation, size_of(size, "--size"), sizeof(float), ranks).bytes;
   question.ranks = ranks;
   question.oversubscribed = shared || (!own && ranks > detail::usable_cores());
   question.one_host = settings.path == Path::shm;

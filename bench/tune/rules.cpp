@@ -23,7 +23,8 @@ constexpr std::array kCrowds{Named<Crowd>{Crowd::any, "any", ""},
                              Named<Crowd>{Crowd::fits, "fits", " with a core each"},
                              Named<Crowd>{Crowd::oversubscribed, "oversubscribed", " that share cores"}};
 constexpr std::array kReaches{Named<Reach>{Reach::any, "any", ""},
-                              Named<Reach>{Reach::one_host, "one_host", ", one host"}};
+                              Named<Reach>{Reach::one_host, "one_host", ", one host"},
+                              Named<Reach>{Reach::hosts, "hosts", ", several hosts"}};
 
 template <typename Value, std::size_t Size>
 const Named<Value>& named(const std::array<Named<Value>, Size>& all, Value value) {
@@ -58,7 +59,7 @@ TuningRule rule_of(const Json& json) {
   if (!collective) throw std::runtime_error("unknown collective");
   Question question;
   question.collective = *collective;
-  question.one_host = true;
+  question.one_host = question.hosts = question.hosts_in_order = true;
   if (!algorithm || !is_valid(question, *algorithm)) throw std::runtime_error("no algorithm of this collective");
   const Json& bytes = json.at("up_to_bytes");
   const Json& ranks = json.at("ranks_to");
@@ -137,7 +138,7 @@ bool answers(const TuningRule& rule, const Question& question) {
   const bool crowd_fits = rule.crowd == Crowd::any || (rule.crowd == Crowd::oversubscribed) == question.oversubscribed;
   return rule.collective == question.collective && question.bytes <= rule.up_to_bytes &&
          rule.ranks_from <= question.ranks && question.ranks <= rule.ranks_to && crowd_fits &&
-         (rule.reach == Reach::any || question.one_host) && is_valid(question, rule.choice.algorithm);
+         reaches(rule.reach, question) && is_valid(question, rule.choice.algorithm);
 }
 
 }  // namespace rondo::bench

@@ -37,7 +37,7 @@ void add_options(CLI::App& app, Typed& typed, TuneSettings& settings) {
     app.add_option(name, into, text)->delimiter(',')->allow_extra_args(false)->type_name("LIST")->capture_default_str();
   };
   const auto positive = [&app](const char* name, auto& into, const char* text) {
-    app.add_option(name, into, text)->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option(name, into, text)->check(check_positive)->capture_default_str();
   };
   list("--operations", typed.operations, "which collectives");
   list("--sizes", typed.sizes, "bytes of the whole vector");

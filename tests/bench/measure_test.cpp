@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <new>
 #include <string>
 #include <thread>
 
+#include "bench/session.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rondo::bench;
@@ -141,4 +144,13 @@ TEST_CASE("a time budget becomes a number of iterations that all ranks share", "
   const auto iterations = measure(fabric, exercise, plan).seconds.size();
   CHECK(iterations >= 5);
   CHECK(iterations <= 50);
+}
+
+TEST_CASE("memory that is not enough is said with the bytes that were asked for", "[bench]") {
+  TwoRanks fabric;
+  Subject subject;
+  subject.exercise = [](const Shape&) -> std::unique_ptr<Exercise> { throw std::bad_alloc(); };
+  Settings settings;
+  settings.sizes = {4096};
+  CHECK_THROWS_WITH(run_sizes(fabric, subject, settings), "all_reduce of 4096 bytes: memory is not enough");
 }

@@ -79,6 +79,10 @@ TEST_CASE("bad arguments are refused with what was got and what is wanted", "[be
   CHECK_THAT(refusal({"latency", "-t", "custom"}), ContainsSubstring("unknown type 'custom'"));
   CHECK_THAT(refusal({"all_reduce", "-o", "mean"}), ContainsSubstring("unknown operator 'mean'; known: sum"));
   CHECK_THAT(refusal({"latency", "-n", "0"}), ContainsSubstring("-n: got 0, wanted at least 1 rank"));
+  CHECK(refusal({"latency", "-n", "x"}) == "--ranks: got x, wanted a whole number");
+  CHECK(refusal({"latency", "-i", "99999999999"}) == "--iterations: got 99999999999, wanted a whole number");
+  CHECK(refusal({"latency", "-f", "2x"}) == "--factor: got 2x, wanted a number");
+  CHECK(refusal({"latency", "--plot", "a.png"}) == "--plot: got a.png, wanted a name that ends in .svg");
   CHECK_THAT(refusal({"latency", "-i", "0"}), ContainsSubstring("-i: got 0"));
   CHECK_THAT(refusal({"latency", "--seconds", "-1"}), ContainsSubstring("--seconds: got -1, wanted more than 0"));
   CHECK_THAT(refusal({"latency", "--seconds", "1", "-i", "3"}), ContainsSubstring("excludes"));

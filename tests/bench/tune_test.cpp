@@ -189,6 +189,8 @@ TEST_CASE("explain and tune refuse what cannot be", "[bench][tune]") {
   CHECK_THROWS_WITH(parse_explain_settings({"latency"}), ContainsSubstring("latency has no algorithms"));
   CHECK_THROWS_AS(parse_explain_settings({"barrier", "--ranks", "1"}), UsageError);
   CHECK_THROWS_AS(parse_explain_settings({}), UsageError);
+  CHECK_THROWS_WITH(parse_explain_settings({"barrier", "--size", "12Q"}),
+                    "--size: got \"12Q\", wanted a whole number like 4096, 64K, 4M, 1G");
 
   const auto tuned = parse_tune_settings({"--ranks", "4,2", "--sizes", "64K,8"});
   CHECK(tuned.plan.ranks == std::vector{2, 4});
@@ -196,4 +198,6 @@ TEST_CASE("explain and tune refuse what cannot be", "[bench][tune]") {
   CHECK(tuned.plan.operations.size() == 9);
   CHECK_THROWS_WITH(parse_tune_settings({"--operations", "bandwidth"}), ContainsSubstring("has no algorithms"));
   CHECK_THROWS_AS(parse_tune_settings({"--ranks", "1"}), UsageError);
+  CHECK_THROWS_WITH(parse_tune_settings({"--seconds", "0"}), "--seconds: got 0, wanted a positive number");
+  CHECK_THROWS_WITH(parse_tune_settings({"--seconds", "inf"}), "--seconds: got inf, wanted a positive number");
 }

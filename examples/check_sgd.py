@@ -59,5 +59,11 @@ def main(launcher, program):
         check(ended.returncode == 1, f"no data: got exit status {ended.returncode}, wanted 1")
         check("train-images-idx3-ubyte: cannot open" in ended.stderr, f"no data: got '{ended.stderr}'")
 
+        for option in ("--batch", "--lr", "--bucket-kib"):
+            ended = subprocess.run([program, option, "0"], capture_output=True, text=True, check=False)
+            check(ended.returncode == 2, f"{option} 0: got exit status {ended.returncode}, wanted 2")
+            wanted = f"{option}: got 0, wanted a positive number"
+            check(wanted in ended.stderr, f"{option} 0: got '{ended.stderr}', wanted '{wanted}'")
+
 
 main(*sys.argv[1:])

@@ -8,10 +8,12 @@
 //     rondo-run -n 4 distributed_sgd --data DIR      # with the four files of MNIST, unpacked
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -124,6 +126,13 @@ void train(const Settings& settings) {
   }
 }
 
+/// For an option's value.
+std::string check_positive(const std::string& text) {
+  double value = 0;
+  const bool is_number = CLI::detail::lexical_cast(text, value);
+  return is_number && std::isfinite(value) && value > 0 ? "" : fmt::format("got {}, wanted a positive number", text);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -131,21 +140,23 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains a small network on handwritten digits, on as many ranks as rondo-run starts."};
   app.add_option("--data", settings.data, "directory with the four files of MNIST")->capture_default_str();
   app.add_option("--epochs", settings.epochs, "times through the data")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
   app.add_option("--batch", settings.batch, "digits in a step, of all ranks together")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->capture_default_str();
-  app.add_option("--lr", settings.lr, "learning rate")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--lr", settings.lr, "learning rate")->check(check_positive)->capture_default_str();
   app.add_option("--momentum", settings.momentum, "of the descent")->check(CLI::Range(0.0, 1.0))->capture_default_str();
   app.add_option("--seed", settings.seed, "of the first parameters and the order of the digits")->capture_default_str();
   app.add_option("--bucket-kib", settings.bucket_kib, "size of a bucket of gradients, in KiB")
-      ->check(CLI::PositiveNumber)
+      ->check(check_positive)
       ->capture_default_str();
   app.add_option("--save", settings.save, "write the parameters here, as a vector of floats in IDX format");
-  CLI11_PARSE(app, argc, argv);
   try {
+    app.parse(argc, argv);
     train(settings);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {
     fmt::print(stderr, "distributed_sgd: {}\n", error.what());
     return 1;

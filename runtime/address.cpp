@@ -26,11 +26,20 @@ Number number_of(const std::string& text, Number least, std::string_view what) {
               fmt::format("the address of a rank says '{}' {}, wanted a number from {}", printable(text), what, least));
 }
 
+template <typename Value>
+void check_same(std::span<const Address> addresses, Value Address::*setting, std::string_view name) {
+  const auto other = std::find_if(addresses.begin(), addresses.end(),
+                                  [&](const Address& address) { return address.*setting != addresses[0].*setting; });
+  if (other == addresses.end()) return;
+  throw Error(Errc::bad_configuration,
+              fmt::format("{} differs between ranks: rank 0 has {}, rank {} has {}, wanted one value", name,
+                          addresses[0].*setting, other - addresses.begin(), (*other).*setting));
+}
+
 }  // namespace
 
 std::string Address::pack() const {
-  return fmt::format("4\n{}\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, shares ? "shares" : "",
-                     unexpected_bytes);
+  return fmt::format("5\n{}\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, transport, unexpected_bytes);
 }
 
 Address Address::unpack(std::string_view text) {
@@ -43,28 +52,24 @@ Address Address::unpack(std::string_view text) {
     rest.remove_prefix(end + 1);
     return std::string(taken);
   };
-  if (const std::string version = next(); version != "4") {
-    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '4'", printable(version)));
+  if (const std::string version = next(); version != "5") {
+    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '5'", printable(version)));
   }
   Address address;
   address.host_id = next();
   address.unix_name = next();
   address.tcp = next();
   address.cores = number_of(next(), 1, "cores");
-  address.shares = next() == "shares";
+  address.transport = next();
   address.unexpected_bytes = number_of(next(), std::size_t{0}, "bytes for unexpected messages");
   return address;
 }
 
-void check_same_promise(std::span<const Address> addresses) {
-  const auto other = std::find_if(addresses.begin(), addresses.end(), [&](const Address& address) {
-    return address.unexpected_bytes != addresses[0].unexpected_bytes;
-  });
-  if (other == addresses.end()) return;
-  throw Error(
-      Errc::bad_configuration,
-      fmt::format("RONDO_UNEXPECTED_BYTES differs between ranks: rank 0 has {}, rank {} has {}, wanted one value",
-                  addresses[0].unexpected_bytes, other - addresses.begin(), other->unexpected_bytes));
+bool Address::shares() const noexcept { return transport == "auto" || transport == "shm"; }
+
+void check_same_settings(std::span<const Address> addresses) {
+  check_same(addresses, &Address::unexpected_bytes, "RONDO_UNEXPECTED_BYTES");
+  check_same(addresses, &Address::transport, "RONDO_TRANSPORT");
 }
 
 std::vector<int> hosts(std::span<const Address> addresses) {
@@ -72,7 +77,7 @@ std::vector<int> hosts(std::span<const Address> addresses) {
   std::vector<int> hosts;
   for (const Address& address : addresses) {
     const int rank = static_cast<int>(hosts.size());
-    hosts.push_back(address.shares ? first.try_emplace(address.host_id, rank).first->second : -1);
+    hosts.push_back(address.shares() ? first.try_emplace(address.host_id, rank).first->second : -1);
   }
   return hosts;
 }

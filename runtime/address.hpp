@@ -14,8 +14,11 @@ struct Address {
   std::string unix_name;  ///< abstract; empty: it does not listen there
   std::string tcp;        ///< "127.0.0.1:4711", "[::1]:4711"; empty: it does not listen there
   int cores = 1;          ///< of its host, or of the container that it runs in
-  bool shares = false;    ///< it may share memory with others of its host
+  std::string transport = "auto";    ///< its RONDO_TRANSPORT
   std::size_t unexpected_bytes = 0;  ///< its RONDO_UNEXPECTED_BYTES, which the others count on
+
+  /// Whether it may share memory with others of its host.
+  bool shares() const noexcept;
 
   std::string pack() const;
   /// Throws Error{protocol} for what `pack` does not make.
@@ -27,8 +30,9 @@ struct Address {
 /// Whether ranks share cores: some host has more of them than cores. Every rank gets the same answer from one table.
 bool oversubscribed(std::span<const Address> addresses);
 
-/// Throws Error{bad_configuration}, the same on every rank, where they promise each other different memory.
-void check_same_promise(std::span<const Address> addresses);
+/// Throws Error{bad_configuration}, the same on every rank, where they promise each other different memory or are to
+/// talk by different transports.
+void check_same_settings(std::span<const Address> addresses);
 
 /// Of each rank: the lowest rank of the same host, if both may share memory; -1 for one that does not.
 std::vector<int> hosts(std::span<const Address> addresses);

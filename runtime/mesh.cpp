@@ -78,7 +78,7 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
   mine_.host_id = host_id();
   mine_.cores = cores_of_host();
   mine_.unexpected_bytes = config.unexpected_bytes;
-  mine_.shares = config.transport == Transport::automatic || config.transport == Transport::shm;
+  mine_.transport = to_string(config.transport);
   if (config.transport != Transport::tcp) {
     mine_.unix_name = random_name();
     unix_listener_ = listen_on_name(mine_.unix_name);
@@ -106,7 +106,7 @@ void Mesh::open(const Control& control, Engine& engine) {
   key_ = control.key();
   engine.peer(identity_.rank).attach(LoopbackLink::make_self());
   for (const std::string& packed : control.addresses()) addresses_.push_back(Address::unpack(packed));
-  check_same_promise(addresses_);
+  check_same_settings(addresses_);
   engine.agree(oversubscribed(addresses_), hosts(addresses_));
 }
 

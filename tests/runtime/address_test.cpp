@@ -18,14 +18,14 @@ Address on(const std::string& host, int cores) { return {host, "", "", cores}; }
 }  // namespace
 
 TEST_CASE("the address of a rank survives the meeting point", "[runtime][address]") {
-  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96, true, std::size_t{64} << 20};
+  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96, "auto", std::size_t{64} << 20};
   CHECK(Address::unpack(address.pack()) == address);
   CHECK(Address::unpack(Address{}.pack()) == Address{});
 }
 
 TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
-  const auto text = GENERATE("", "4\n", "1\nhost\nname\n\n", "4\nhost\nname\n\n0\n\n1\n",
-                             "4\nhost\nname\n\nmany\n\n1\n", "4\nhost\nname\n\n1\n\n-1\n", "4\nhost\nname\n\n1\n\n");
+  const auto text = GENERATE("", "5\n", "4\nhost\nname\n\n1\n\n1\n", "5\nhost\nname\n\n0\n\n1\n",
+                             "5\nhost\nname\n\nmany\n\n1\n", "5\nhost\nname\n\n1\n\n-1\n", "5\nhost\nname\n\n1\n\n");
   try {
     Address::unpack(text);
     FAIL("accepted");
@@ -36,22 +36,31 @@ TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
 }
 
 TEST_CASE("ranks that may share memory are told by the first of their host", "[runtime][address]") {
-  const auto rank = [](const char* host, bool shares) { return Address{host, "", "", 1, shares}; };
-  const std::vector<Address> all{rank("a", true), rank("b", true), rank("a", true), rank("a", false), rank("b", true)};
+  const auto rank = [](const char* host, const char* transport) { return Address{host, "", "", 1, transport}; };
+  const std::vector<Address> all{rank("a", "auto"), rank("b", "shm"), rank("a", "shm"), rank("a", "tcp"),
+                                 rank("b", "auto")};
   CHECK(hosts(all) == std::vector<int>{0, 1, 0, -1, 1});
 }
 
-TEST_CASE("ranks that promise each other different memory are all told of both", "[runtime][address]") {
+TEST_CASE("ranks with different settings that must be one are all told of both", "[runtime][address]") {
   std::vector<Address> ranks{on("a", 1), on("b", 1), on("b", 1)};
-  check_same_promise(ranks);
-  ranks[2].unexpected_bytes = 4096;
-  try {
-    check_same_promise(ranks);
-    FAIL("accepted");
-  } catch (const Error& error) {
-    CHECK(error.code() == Errc::bad_configuration);
-    CHECK_THAT(error.what(), ContainsSubstring("RONDO_UNEXPECTED_BYTES differs between ranks: rank 0 has 0, rank 2 has "
-                                               "4096"));
+  check_same_settings(ranks);
+  const auto check_refused = [&](const std::string& text) {
+    try {
+      check_same_settings(ranks);
+      FAIL("accepted");
+    } catch (const Error& error) {
+      CHECK(error.code() == Errc::bad_configuration);
+      CHECK_THAT(error.what(), ContainsSubstring(text));
+    }
+  };
+  SECTION("what they promise each other") {
+    ranks[2].unexpected_bytes = 4096;
+    check_refused("RONDO_UNEXPECTED_BYTES differs between ranks: rank 0 has 0, rank 2 has 4096");
+  }
+  SECTION("by what they talk") {
+    ranks[1].transport = "tcp";
+    check_refused("RONDO_TRANSPORT differs between ranks: rank 0 has auto, rank 1 has tcp");
   }
 }
 

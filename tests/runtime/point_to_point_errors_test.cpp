@@ -422,6 +422,16 @@ TEST_CASE("ranks that promise each other different memory all hear of both", "[r
   }
 }
 
+TEST_CASE("ranks that are to talk by different transports all hear of both", "[runtime][errors]") {
+  std::vector<Config> configs(3);
+  configs[1].transport = Transport::tcp;
+  for (const Outcome& outcome : try_ranks(configs, [](Communicator& world) { barrier(world); })) {
+    CHECK(outcome.code == Errc::bad_configuration);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("RONDO_TRANSPORT differs between ranks: rank 0 "
+                                                                 "has auto, rank 1 has tcp"));
+  }
+}
+
 TEST_CASE("a rank that leaves by an exception ends the others at once", "[runtime][p2p][errors]") {
   const auto outcomes = try_ranks(3, [](Communicator& world) {
     int value = 0;

@@ -317,7 +317,7 @@ bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
   direct.copy_own();
   const DirectPort::Step step = port.next(count);
   begun.step = step;
-  if (!port.has_room(step)) return false;
+  if (!port.has_room_soon(step)) return false;
   direct.lay_out(step, 0, length);
   port.enter(step);
   begun.entered = true;

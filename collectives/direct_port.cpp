@@ -79,7 +79,7 @@ void DirectPort::wake_sleepers() {
 }
 
 bool DirectPort::has_entered(const DirectPort& port, const Step& step, int member) {
-  const Arena& arena = port.arena_;
+  Arena& arena = port.arena_;
   if (!arena.has_entered(member, step.number)) return false;
   if (arena.history(step, member) == arena.history(step, port.rank())) return true;
   if (port.operation_)
@@ -87,11 +87,10 @@ bool DirectPort::has_entered(const DirectPort& port, const Step& step, int membe
   return false;
 }
 
-bool DirectPort::entered_soon(const Step& step, int from, int to) {
+bool DirectPort::soon(Members members) {
   Engine& engine = group_.engine();
   const bool crowded = engine.settings().idle.spin == Duration::zero();
   IdleHabits& habits = engine.progress().habits();
-  Members members{this, step, &has_entered, from, to};
   Time now{};
   for (int round = 0; round < (crowded ? kCrowdedRounds : kRounds); ++round) {
     for (int look = 0; look < kLooksPerRound; ++look) {

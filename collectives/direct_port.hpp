@@ -71,7 +71,6 @@ class DirectPort {
 
   /// Who lays something out must await `room`; then it does, and enters; who lays out nothing enters all the same.
   Until<Members> room(const Step& step) { return until(step, &may_enter); }
-  bool has_room(const Step& step) const { return Members{this, step, &may_enter, 0, size()}(); }
   /// Copies a range to the own bytes of the step, from element `at` on.
   void lay_out(const Step& step, std::size_t at, const Range& from);
   void enter(const Step& step);
@@ -79,8 +78,9 @@ class DirectPort {
   /// All have entered, or one has: what they laid out can be read until this rank enters another step.
   Until<Members> entered(const Step& step) { return until(step, &has_entered); }
   Until<Members> entered(const Step& step, int member) { return until(step, &has_entered, member, member + 1); }
-  /// Whether the members from `from` to `to` enter within the time that one on its way may need.
-  bool entered_soon(const Step& step, int from, int to);
+  /// Whether they do so within the time that one on its way may need.
+  bool has_room_soon(const Step& step) { return soon({this, step, &may_enter, 0, size()}); }
+  bool entered_soon(const Step& step, int from, int to) { return soon({this, step, &has_entered, from, to}); }
   /// Copies from the bytes of a rank.
   void take(const Step& step, int member, std::size_t at, const Range& to);
   /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
@@ -134,6 +134,7 @@ class DirectPort {
   void pull(const Exposed& from, int member, const Range& input, const Range& to);
 
  private:
+  bool soon(Members members);
   Until<Members> until(const Step& step, Done done, int from, int to) {
     return {*operation_, Members{this, step, done, from, to}, looks_};
   }

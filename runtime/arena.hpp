@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <rondo/call.hpp>
 
@@ -29,7 +31,8 @@ namespace rondo::detail {
 ///     staging   for each: its region
 class Arena {
  public:
-  static constexpr int kDepth = 8;
+  /// So many short collectives may a root be ahead of the others, in one turn of its core where they share it.
+  static constexpr int kDepth = 64;
   static constexpr std::size_t kInlineBytes = 80;
 
   static std::size_t memory_bytes(int members, std::size_t staging_bytes);
@@ -54,11 +57,16 @@ class Arena {
   Step next(std::size_t bytes) noexcept;
 
   /// Whether what this member writes for the step is no longer read by `member`.
-  bool may_enter(const Step& step, int member) const noexcept {
-    return step.after == 0 || has_entered(member, step.after + 1);
+  bool may_enter(const Step& step, int member) noexcept {
+    if (step.after == 0) return true;
+    // Who is found far on need not be looked at for a while.
+    const std::uint64_t later = std::min(step.after + kDepth / 2, step.number - 1);
+    return has_entered(member, later) || has_entered(member, step.after + 1);
   }
-  bool has_entered(int member, std::uint64_t step) const noexcept {
-    return slot(member, step).step.load(std::memory_order_acquire) >= step;
+  bool has_entered(int member, std::uint64_t step) noexcept {
+    std::uint64_t& known = known_[static_cast<std::size_t>(member)];
+    if (known < step) known = std::max(known, slot(member, step).step.load(std::memory_order_acquire));
+    return known >= step;
   }
   bool has_finished(int member, std::uint64_t step) const noexcept {
     return finished(member).load(std::memory_order_acquire) >= step;
@@ -112,6 +120,7 @@ class Arena {
   const std::size_t step_bytes_ = ring_.most();
   std::uint64_t step_ = 0;
   std::uint64_t history_ = 0;
+  std::vector<std::uint64_t> known_;  ///< of each member: a step that it has entered
 };
 
 }  // namespace rondo::detail

@@ -352,7 +352,7 @@ TEST_CASE("the ranks of a host do their part in shared memory", "[collectives][t
     detail::Team& team = CommunicatorAccess::group(comm, "").hosts()->within();
     require(!team.commons.formed(), "before the first operation");
     barrier(comm, kTwoLevel);
-    const detail::Arena* const arena = team.commons.arena();
+    detail::Arena* const arena = team.commons.arena();
     require((arena != nullptr) == (comm.rank() != 4), "after it");
     for (int place = 0; arena && place < 2; ++place) require(arena->has_entered(place, 2), "two steps of a barrier");
   });

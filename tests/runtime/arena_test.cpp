@@ -93,6 +93,27 @@ TEST_CASE("a member cannot run ahead of one that still reads", "[runtime][arena]
   CHECK(arenas[0]->may_enter(step, 1));
 }
 
+TEST_CASE("a member may be as far ahead of another as there are slots, wherever that one is", "[runtime][arena]") {
+  const auto arenas = members(2);
+  auto next = arenas[0]->next(8);
+  const auto run_ahead = [&] {
+    int steps = 0;
+    for (; arenas[0]->may_enter(next, 1); ++steps, next = arenas[0]->next(8)) {
+      arenas[0]->enter(next, call(Collective::broadcast));
+    }
+    return steps;
+  };
+  const auto follow = [&](int steps) {
+    for (int i = 0; i < steps; ++i) arenas[1]->enter(arenas[1]->next(8), call(Collective::broadcast));
+  };
+  CHECK(run_ahead() == Arena::kDepth);
+  follow(1);
+  for (const int steps : {1, 3, Arena::kDepth / 2, Arena::kDepth / 2 + 1, Arena::kDepth, 2, Arena::kDepth - 1}) {
+    follow(steps);
+    CHECK(run_ahead() == steps);
+  }
+}
+
 TEST_CASE("calls that differed are told apart steps later", "[runtime][arena]") {
   const auto arenas = members(2);
   arenas[0]->enter(arenas[0]->next(8), call(Collective::broadcast));

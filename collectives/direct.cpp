@@ -7,21 +7,17 @@
 namespace rondo::detail {
 namespace {
 
+// Shorter blocks are soon copied twice.
+constexpr std::size_t kLeastPulled = std::size_t{64} << 10;
+constexpr int kLeastGathered = 5;
+
 /// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
 /// window is `count` elements from `begin` on: of the vector, or of every rank's block.
 class Direct {
  public:
   Direct(DirectPort& port, const Plan& plan) : port_(port), plan_(plan), rank_(port.rank()), size_(port.size()) {}
 
-  /// Blocks, or whole vectors, that a rank lays out in a window.
-  std::size_t shares() const noexcept {
-    switch (plan_.collective) {
-      case Collective::scatter:
-      case Collective::reduce_scatter:
-      case Collective::all_to_all: return static_cast<std::size_t>(size_);
-      default: return 1;
-    }
-  }
+  std::size_t shares() const noexcept { return shares_laid_out(plan_.collective, size_); }
   /// Elements that are cut into windows.
   std::size_t length() const noexcept {
     switch (plan_.collective) {
@@ -122,11 +118,8 @@ class Direct {
 
   /// Worth it for such blocks: the same answer on every rank.
   bool pulls() const {
-    // To gather, one rank would fetch alone what otherwise all lay out for it at the same time.
-    const bool moves = plan_.collective == Collective::scatter || plan_.collective == Collective::all_to_all ||
-                       (plan_.collective == Collective::gather && size_ >= kLeastGathered && port_.crowded());
     const std::size_t bytes = plan_.blocks.largest() * port_.element_bytes();
-    return moves && port_.readable().value_or(true) && bytes >= kLeastPulled;
+    return port_.readable().value_or(true) && fetches_blocks(plan_.collective, size_, port_.crowded(), bytes);
   }
   /// In place, inputs are overwritten while others read them.
   bool overwrites() const noexcept { return plan_.collective == Collective::all_to_all; }
@@ -150,10 +143,6 @@ class Direct {
   }
 
  private:
-  // Shorter blocks are soon copied twice.
-  static constexpr std::size_t kLeastPulled = std::size_t{64} << 10;
-  static constexpr int kLeastGathered = 5;
-
   bool is_root() const noexcept { return rank_ == plan_.root; }
   Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }
   Range own_output() const noexcept { return {Buffer::output, 0, plan_.blocks.count(rank_)}; }
@@ -304,6 +293,22 @@ Task run_slices(DirectPort& port, const Plan& plan) {
 }
 
 }  // namespace
+
+std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
+  switch (collective) {
+    case Collective::scatter:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all: return static_cast<std::size_t>(ranks);
+    default: return 1;
+  }
+}
+
+bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept {
+  // To gather, one rank would fetch alone what otherwise all lay out for it at the same time.
+  const bool moves = collective == Collective::scatter || collective == Collective::all_to_all ||
+                     (collective == Collective::gather && ranks >= kLeastGathered && crowded);
+  return moves && block_bytes >= kLeastPulled;
+}
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {
   return plan.algorithm == Algorithm::sliced ? run_slices(port, plan) : run_windows(port, plan, begun);

@@ -34,6 +34,11 @@ namespace rondo::detail {
 /// `begun`: what `run_at_once` has done of it.
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun = {});
 
+/// Blocks, or whole vectors, that a rank lays out in a window of `direct`.
+std::size_t shares_laid_out(Collective collective, int ranks) noexcept;
+/// Whether `direct` has blocks of so many bytes fetched by their readers, where the system allows that.
+bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept;
+
 /// The whole of a short `direct` collective, if nobody is far behind: without a coroutine, without a word to the
 /// engine. False: it has not been done, but for what `begun` says.
 bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun);

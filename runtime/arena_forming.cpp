@@ -16,11 +16,6 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostStaging = std::size_t{768} << 10;
 constexpr std::size_t kLeastStaging = 4 * kPage;
 
-std::size_t staging_for(const Engine& engine, const Team& team) {
-  const std::size_t share = engine.settings().staging_bytes / static_cast<std::size_t>(team.size());
-  return std::clamp(share / kPage * kPage, kLeastStaging, kMostStaging);
-}
-
 void tell(const Group& group, const Team& team, bool formed) {
   const std::string_view how = formed ? "in" : "without";
   if (team.size() == group.size()) {
@@ -34,9 +29,14 @@ void tell(const Group& group, const Team& team, bool formed) {
 
 }  // namespace
 
+std::size_t staging_of_member(std::size_t staging_bytes, int members) noexcept {
+  const std::size_t share = staging_bytes / static_cast<std::size_t>(members);
+  return std::clamp(share / kPage * kPage, kLeastStaging, kMostStaging);
+}
+
 Task form_arena(Operation& operation, Team& team) {
   const Group& group = operation.group();
-  const std::size_t staging = staging_for(group.engine(), team);
+  const std::size_t staging = staging_of_member(group.engine().settings().staging_bytes, team.size());
   SharedMemory memory;
   Task shared = share_memory(operation, team, group.id(), Arena::memory_bytes(team.size(), staging), memory);
   co_await shared;

@@ -9,12 +9,11 @@
 #include <rondo/size.hpp>
 
 #include "bench/command_line.hpp"
-#include "bench/statistics.hpp"
 #include "bench/table.hpp"
+#include "bench/tune/arena_model.hpp"
 #include "bench/tune/candidates.hpp"
 #include "bench/tune/rules.hpp"
 #include "bench/tune/tuner.hpp"
-#include "collectives/simulation/predict.hpp"
 #include "runtime/cores.hpp"
 
 namespace rondo::bench {
@@ -23,50 +22,53 @@ namespace {
 constexpr const char* kDescription =
     "Prints which algorithm is chosen for an operation, a size and a number of ranks, which rule of the table says "
     "so,\n"
-    "and what the alternatives would take: as the model says (LogGP, each rank on a core of its own) and, with\n"
-    "--measure, as measured with loops like those of rondo-bench compare. RONDO_ALGORITHM and RONDO_CHUNK_BYTES count.";
+    "and what the alternatives would take: as the model says (LogGP for messages, in shared memory what is read and\n"
+    "written; at least the work of all ranks over the cores) and, with --measure, as measured with loops like those "
+    "of\n"
+    "rondo-bench compare. RONDO_ALGORITHM and RONDO_CHUNK_BYTES count.";
 
-/// What the alternatives take on the paths, in the model: constants of loopback and of shared memory on a virtual
-/// machine with two cores. One way 8 B took 3.6 us over TCP and 0.3 us through shared memory, 16 MiB 7 and 11 GB/s.
-simulation::LogGP model_of(Path path) {
-  using simulation::kMicrosecond;
-  using simulation::kNanosecond;
-  if (path == Path::tcp) return {600 * kNanosecond, 1500 * kNanosecond, kMicrosecond, 142, 70};
-  return {100 * kNanosecond, 100 * kNanosecond, 50 * kNanosecond, 90, 70};
+std::string sentence(const ExplainSettings& settings) {
+  const Question& question = settings.question;
+  const std::string size = question.collective == Collective::barrier ? "" : " of " + format_size(question.bytes);
+  std::string where = question.one_host ? "on one host" : "over TCP";
+  if (question.hosts) where = fmt::format("on {} hosts", settings.place.hosts);
+  return fmt::format("{}{}: {} ranks {}, {}", to_string(question.collective), size, question.ranks,
+                     question.oversubscribed ? "that share cores" : "with a core each", where);
 }
 
-std::string sentence(const Question& question) {
-  const std::string size = question.collective == Collective::barrier ? "" : " of " + format_size(question.bytes);
-  return fmt::format("{}{}: {} ranks {}, {}", to_string(question.collective), size, question.ranks,
-                     question.oversubscribed ? "that share cores" : "with a core each",
-                     question.one_host ? "on one host" : "over TCP");
+std::string model_text(const Place& place) {
+  const simulation::LogGP network = network_of(place.path);
+  const ArenaModel arena;
+  return fmt::format(
+      "model: by messages latency {:g} us, overhead {:g} us, gap {:g} us, {:g} ns a byte;\n"
+      "       in shared memory {} core{}, meeting {:g} us, turn {:g} us, {:g} ns a byte read or written\n",
+      static_cast<double>(network.latency) / simulation::kMicrosecond,
+      static_cast<double>(network.overhead) / simulation::kMicrosecond,
+      static_cast<double>(network.gap) / simulation::kMicrosecond, network.gap_per_byte / 1e3, place.cores,
+      place.cores == 1 ? "" : "s", arena.meeting, arena.turn, arena.access);
 }
 
 /// Medians by choice.
 std::vector<std::pair<Choice, double>> measured(const ExplainSettings& settings) {
   TuningPlan plan;
-  plan.paths = {settings.path};
+  plan.paths = {settings.place.path};
   plan.operations = {settings.operation};
   plan.sizes = {static_cast<std::size_t>(settings.question.bytes)};
   plan.ranks = {settings.question.ranks};
   plan.rounds = settings.rounds;
   plan.seconds = settings.seconds;
-  plan.cores = detail::usable_cores();
+  plan.cores = settings.place.cores;
   const std::vector<Answered> answers = measure_candidates(plan);
   return answers.empty() ? std::vector<std::pair<Choice, double>>{} : answers.front().microseconds;
 }
 
 std::string alternatives(const ExplainSettings& settings, const Choice& chosen) {
   const auto times = settings.measure ? measured(settings) : std::vector<std::pair<Choice, double>>{};
-  const simulation::LogGP model = model_of(settings.path);
-  std::string text = fmt::format("model: latency {:g} us, overhead {:g} us, gap {:g} us, {:g} ns a byte\n\n",
-                                 static_cast<double>(model.latency) / simulation::kMicrosecond,
-                                 static_cast<double>(model.overhead) / simulation::kMicrosecond,
-                                 static_cast<double>(model.gap) / simulation::kMicrosecond, model.gap_per_byte / 1e3);
+  std::string text = model_text(settings.place) + '\n';
   text += fmt::format("{:<20} {:>7} {:>12} {:>14}\n", "algorithm", "chunk", "model (us)", "measured (us)");
   for (const Choice& choice : candidates_for(settings.question)) {
     const bool is_chosen = choice.algorithm == chosen.algorithm && choice.chunk_bytes == chosen.chunk_bytes;
-    const auto predicted = predicted_microseconds(settings.question, choice, settings.path);
+    const auto predicted = predicted_microseconds(settings.question, choice, settings.place);
     const auto time = std::find_if(times.begin(), times.end(), [&](const auto& one) {
       return one.first.algorithm == choice.algorithm && one.first.chunk_bytes == choice.chunk_bytes;
     });
@@ -90,6 +92,15 @@ Choice choice_of(const Question& question, const Config& config) {
   return choose(question, Algorithm::automatic, config.algorithm_for(question.collective), config.chunk_bytes);
 }
 
+void check_hosts(ExplainSettings& settings, int ranks) {
+  Place& place = settings.place;
+  if (place.hosts == 1) return;
+  if (ranks % place.hosts != 0)
+    throw UsageError(fmt::format("--hosts: got {} for {} ranks, wanted as many ranks on each", place.hosts, ranks));
+  if (settings.measure) throw UsageError("--hosts: got it with --measure, which runs on this machine alone");
+  place.path = Path::tcp;
+}
+
 }  // namespace
 
 std::string reason_text(const Question& question, const Config& config) {
@@ -105,22 +116,6 @@ std::string reason_text(const Question& question, const Config& config) {
   return fmt::format("chosen: {}\nwhy: {}\n", choice_to_words(choice_of(question, config)), why);
 }
 
-std::optional<double> predicted_microseconds(const Question& question, const Choice& choice, Path path) {
-  if (shares_memory(choice.algorithm)) return std::nullopt;
-  rondo::Plan plan;
-  plan.collective = question.collective;
-  plan.algorithm = choice.algorithm;
-  plan.chunk = choice.chunk_bytes;
-  plan.blocks = Blocks::even(question.bytes, question.ranks);
-  plan.recv_blocks = plan.blocks;
-  const simulation::LogGP model = model_of(path);
-  constexpr std::uint64_t kMostMessages = 1'000'000;
-  const simulation::Prediction stated = simulation::formula(plan, question.ranks, model);
-  const bool small = stated.total_messages <= kMostMessages;
-  const simulation::Time time = small ? simulation::simulate(plan, question.ranks, model).time : stated.time;
-  return static_cast<double>(time) / simulation::kMicrosecond;
-}
-
 ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments) {
   ExplainSettings settings;
   std::string operation;
@@ -131,12 +126,15 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   app.add_option("operation", operation, "a collective")->type_name("OPERATION")->required();
   app.add_option("-b,--size", size, "bytes of the whole vector: 8, 64K")->capture_default_str();
   app.add_option("-n,--ranks", ranks, "ranks")->check(CLI::Range(2, 1 << 16))->capture_default_str();
-  app.add_option("--path", path, "shm (ranks of one host) or tcp")->capture_default_str();
+  app.add_option("--path", path, "shm (ranks of one host) or tcp, as between hosts")->capture_default_str();
+  app.add_option("--hosts", settings.place.hosts, "on which the ranks are, as many on each")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   bool shared = false;
   bool own = false;
   auto* const share = app.add_flag("--share-cores", shared, "more ranks than cores (default: as on this machine)");
   app.add_flag("--own-cores", own, "a core for each rank")->excludes(share);
-  app.add_flag("--measure", settings.measure, "run the alternatives");
+  app.add_flag("--measure", settings.measure, "run the alternatives, on this machine");
   app.add_option("--rounds", settings.rounds, "of --measure")->check(check_positive)->capture_default_str();
   app.add_option("--seconds", settings.seconds, "of --measure, about, for each")
       ->check(check_positive)
@@ -144,20 +142,24 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   parse(app, arguments);
   settings.operation = operation_named(operation);
   if (facts(settings.operation).point_to_point()) throw UsageError(fmt::format("{} has no algorithms", operation));
-  settings.path = parse_path(path);
+  settings.place.path = parse_path(path);
+  check_hosts(settings, ranks);
+  const int ranks_here = ranks / settings.place.hosts;
+  settings.place.cores = detail::usable_cores();
   Question& question = settings.question;
   question.collective = facts(settings.operation).collective;
   question.bytes = shape_of(settings.operation, size_of(size, "--size"), sizeof(float), ranks).bytes;
   question.ranks = ranks;
-  question.oversubscribed = shared || (!own && ranks > detail::usable_cores());
-  question.one_host = settings.path == Path::shm;
+  question.oversubscribed = shared || (!own && ranks_here > settings.place.cores);
+  question.one_host = settings.place.path == Path::shm;
+  question.hosts = question.hosts_in_order = settings.place.hosts > 1 && ranks_here > 1;
   return settings;
 }
 
 int explain_command(const std::vector<std::string>& arguments) {
   const ExplainSettings settings = parse_explain_settings(arguments);
   const Config config = Config::from(process_environment());
-  fmt::print("{}\n{}", sentence(settings.question), reason_text(settings.question, config));
+  fmt::print("{}\n{}", sentence(settings), reason_text(settings.question, config));
   fmt::print("{}", alternatives(settings, choice_of(settings.question, config)));
   return kExitGood;
 }

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <rondo/config.hpp>
 #include <rondo/tuning.hpp>
 
-#include "bench/compare/contender.hpp"
 #include "bench/operation.hpp"
+#include "bench/tune/prediction.hpp"
 
 namespace rondo::bench {
 
@@ -18,7 +17,7 @@ int explain_command(const std::vector<std::string>& arguments);
 struct ExplainSettings {
   Operation operation = Operation::all_reduce;
   Question question;
-  Path path = Path::shm;
+  Place place;
   bool measure = false;
   int rounds = 3;
   double seconds = 0.05;
@@ -28,8 +27,5 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
 
 /// The two lines that say what is chosen and why; `config` as of the ranks.
 std::string reason_text(const Question& question, const Config& config);
-
-/// Microseconds on the simulated network of a path; nothing for algorithms that send no messages.
-std::optional<double> predicted_microseconds(const Question& question, const Choice& choice, Path path);
 
 }  // namespace rondo::bench

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -100,6 +101,22 @@ std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks
   return questions;
 }
 
+std::vector<Loop> hopeful_loops(const Question& question, const Series& measured) {
+  constexpr double kFarBehind = 2;
+  std::vector<Loop> loops;
+  double best = std::numeric_limits<double>::infinity();
+  const auto least = [&](const Loop& loop) {
+    const auto times = measured.microseconds.find(loop);
+    return times == measured.microseconds.end() ? 0 : *std::min_element(times->second.begin(), times->second.end());
+  };
+  for (const Choice& choice : candidates_for(question)) {
+    loops.push_back(loop_of(operation_of(question.collective), question.bytes, choice));
+    if (!measured.troubles.contains(loops.back())) best = std::min(best, least(loops.back()));
+  }
+  std::erase_if(loops, [&](const Loop& loop) { return least(loop) > kFarBehind * best; });
+  return loops;
+}
+
 std::vector<Answered> measure_candidates(const TuningPlan& plan) {
   std::map<std::pair<Path, int>, Series> measured;
   for (int round = 1; round <= plan.rounds; ++round) {
@@ -107,8 +124,8 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
       for (const Path path : plan.paths) {
         std::vector<Loop> loops;
         for (const Question& question : questions_for(plan, path, ranks)) {
-          for (const Choice& choice : candidates_for(question))
-            loops.push_back(loop_of(operation_of(question.collective), question.bytes, choice));
+          const std::vector<Loop> some = hopeful_loops(question, measured[{path, ranks}]);
+          loops.insert(loops.end(), some.begin(), some.end());
         }
         fmt::print(stderr, "round {} of {}: {}, {} ranks, {} loops\n", round, plan.rounds, to_string(path), ranks,
                    loops.size());

@@ -30,7 +30,11 @@ struct Answered {
 /// All questions of the plan on one path with so many ranks. Sizes that round to the same bytes are one question.
 std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks);
 
-/// Runs every candidate of every question of the plan, round after round.
+/// The loops of a question's candidates, without those whose best time is more than twice that of the best.
+std::vector<Loop> hopeful_loops(const Question& question, const Series& measured);
+
+/// Runs every candidate of every question of the plan, round after round, as long as it is
+/// hopeful.
 std::vector<Answered> measure_candidates(const TuningPlan& plan);
 
 /// The rules that the answers ask for, in the order of a table. The questions of a collective, path and number of ranks

@@ -20,7 +20,8 @@ struct Prediction {
   std::uint64_t bytes = 0;     ///< sent by the busiest rank
   std::uint64_t scratch = 0;   ///< bytes, on the neediest rank
   std::uint64_t total_messages = 0;
-  bool at_most = false;  ///< upper bounds, where no formula is exact
+  std::uint64_t total_bytes = 0;  ///< simulated only: no formula states them
+  bool at_most = false;           ///< upper bounds, where no formula is exact
 };
 
 /// Runs the very templates of the library, all ranks in this thread. The plan counts bytes.
@@ -48,6 +49,7 @@ inline Prediction simulate(const Plan& plan, int size, const LogGP& model) {
     prediction.bytes = std::max(prediction.bytes, totals.bytes);
     prediction.scratch = std::max(prediction.scratch, totals.scratch);
     prediction.total_messages += totals.messages;
+    prediction.total_bytes += totals.bytes;
   }
   return prediction;
 }
@@ -57,7 +59,7 @@ inline Prediction formula(const Plan& plan, int size, const LogGP& model) {
   const std::uint64_t count = plan.collective == Collective::barrier ? 1 : plan.blocks.total();
   const Cost cost =
       cost_of(plan.collective, plan.algorithm, {size, count, plan.chunk, plan.lanes, plan.root, plan.commutative});
-  return {model.time_of(cost), cost.messages, cost.sent, cost.scratch, cost.total, cost.at_most};
+  return {model.time_of(cost), cost.messages, cost.sent, cost.scratch, cost.total, 0, cost.at_most};
 }
 
 }  // namespace rondo::simulation

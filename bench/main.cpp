@@ -59,7 +59,9 @@ int tuning_command(const std::vector<std::string>& arguments) {
   constexpr const char* kUsage = "rondo-bench tuning: prints which algorithm is chosen for which sizes and ranks.\n";
   if (!arguments.empty() && (arguments[0] == "-h" || arguments[0] == "--help")) throw HelpAsked(kUsage);
   if (!arguments.empty()) throw UsageError(fmt::format("tuning takes no arguments, got '{}'", arguments[0]));
-  fmt::print("{}", print_tuning_table());
+  const std::string own = Config::from(process_environment()).tuning_file;
+  if (!own.empty()) fmt::print("# first those of {}\n{}\n", own, print_tuning_rules(read_tuning_rules(own)));
+  fmt::print("{}", print_tuning_rules(tuning_table()));
   return kExitGood;
 }
 

@@ -58,7 +58,7 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   if (configured) asked = preferred;
   const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
   try {
-    return choose(question, asked, {}, chunk_bytes);
+    return choose(question, asked, {}, chunk_bytes, settings.tuning);
   } catch (const Error& error) {
     throw Error(configured ? Errc::bad_configuration : error.code(),
                 (configured ? "RONDO_ALGORITHM: " : "") + error.cause(),

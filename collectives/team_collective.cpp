@@ -26,11 +26,12 @@ Plan decided(Plan plan, const HostMemory& memory, const Operation& operation, co
   question.collective = plan.collective;
   question.bytes = plan.blocks.total() * memory.element_bytes();
   question.ranks = team.size();
-  question.oversubscribed = operation.group().engine().settings().oversubscribed;
+  const Engine::Settings& settings = operation.group().engine().settings();
+  question.oversubscribed = settings.oversubscribed;
   question.commutative = plan.commutative;
   question.deterministic = plan.deterministic;
   question.one_host = one_host;
-  const Choice choice = choose(question);
+  const Choice choice = choose(question, Algorithm::automatic, Algorithm::automatic, 0, settings.tuning);
   plan.algorithm = choice.algorithm;
   if (plan.chunk == 0 && choice.chunk_bytes > 0) {
     plan.chunk = std::max<std::size_t>(choice.chunk_bytes / memory.element_bytes(), 1);

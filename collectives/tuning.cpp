@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <rondo/error.hpp>
-#include <rondo/size.hpp>
 #include <rondo/tuning.hpp>
 
 namespace rondo {
@@ -100,18 +99,6 @@ constexpr TuningRule kTable[] = {
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},
 };
 
-// The first of each list serves every operator.
-constexpr Algorithm kAllReduce[] = {recursive_doubling, tree, linear, ring, chain};
-constexpr Algorithm kReduce[] = {tree, linear, ring, chain};
-constexpr Algorithm kBroadcast[] = {tree, chain, linear};
-constexpr Algorithm kScatter[] = {tree, linear};
-constexpr Algorithm kAllGather[] = {ring, bruck};
-constexpr Algorithm kReduceScatter[] = {tree, ring, chain};
-constexpr Algorithm kAllToAll[] = {pairwise};
-constexpr Algorithm kBarrier[] = {dissemination};
-constexpr Algorithm kDirect[] = {direct};
-constexpr Algorithm kDirectOrSliced[] = {direct, sliced};
-
 bool reduces(Collective collective) {
   return collective == C::all_reduce || collective == C::reduce || collective == C::reduce_scatter;
 }
@@ -135,8 +122,8 @@ bool fits(const TuningRule& rule, const Question& question) {
          reaches(rule.reach, question) && is_valid(question, rule.choice.algorithm);
 }
 
-const TuningRule* find_rule(const Question& question, Algorithm algorithm) {
-  for (const TuningRule& rule : kTable) {
+const TuningRule* find_rule(std::span<const TuningRule> rules, const Question& question, Algorithm algorithm) {
+  for (const TuningRule& rule : rules) {
     if (fits(rule, question) && (algorithm == automatic || rule.choice.algorithm == algorithm)) return &rule;
   }
   return nullptr;
@@ -179,55 +166,9 @@ std::string_view whose(const Question& question, Algorithm asked) {
   return " among ranks whose hosts are not in rank order";
 }
 
-std::string_view reach_name(Reach reach) {
-  switch (reach) {
-    case Reach::one_host: return "one host";
-    case Reach::hosts: return "hosts";
-    default: return "any";
-  }
-}
-
-std::string_view crowd_name(Crowd crowd) {
-  switch (crowd) {
-    case Crowd::fits: return "a core each";
-    case Crowd::oversubscribed: return "share cores";
-    default: return "any";
-  }
-}
-
 }  // namespace
 
 std::span<const TuningRule> tuning_table() noexcept { return kTable; }
-
-std::span<const Algorithm> algorithms_of(Collective collective) noexcept {
-  switch (collective) {
-    case C::all_reduce: return kAllReduce;
-    case C::reduce: return kReduce;
-    case C::broadcast: return kBroadcast;
-    case C::scatter:
-    case C::gather: return kScatter;
-    case C::all_gather: return kAllGather;
-    case C::reduce_scatter: return kReduceScatter;
-    case C::all_to_all: return kAllToAll;
-    case C::barrier: return kBarrier;
-    default: return {};
-  }
-}
-
-std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept {
-  switch (collective) {
-    case C::none:
-    case C::subgroup:
-    case C::allocate: return {};
-    case C::all_reduce:
-    case C::reduce: return kDirectOrSliced;
-    default: return kDirect;
-  }
-}
-
-bool has_two_levels(Collective collective) noexcept {
-  return !shared_algorithms_of(collective).empty() && collective != C::all_to_all;
-}
 
 bool is_valid(const Question& question, Algorithm algorithm) noexcept {
   if (question.deterministic && reduces(question.collective) && !keeps_order(question.collective, algorithm))
@@ -236,8 +177,7 @@ bool is_valid(const Question& question, Algorithm algorithm) noexcept {
     return question.hosts && has_two_levels(question.collective) && (question.hosts_in_order || !needs_order(question));
   }
   if (!shares_memory(algorithm)) return is_valid(question.collective, algorithm, question.commutative);
-  const auto algorithms = shared_algorithms_of(question.collective);
-  return question.one_host && std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
+  return question.one_host && has_algorithm(question.collective, algorithm);
 }
 
 bool is_valid(Collective collective, Algorithm algorithm, bool commutative) noexcept {
@@ -246,7 +186,8 @@ bool is_valid(Collective collective, Algorithm algorithm, bool commutative) noex
   return std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
 }
 
-Choice choose(const Question& question, Algorithm asked, Algorithm preferred, std::size_t chunk_bytes) {
+Choice choose(const Question& question, Algorithm asked, Algorithm preferred, std::size_t chunk_bytes,
+              std::span<const TuningRule> own) {
   if (asked != automatic && !is_valid(question, asked)) {
     throw Error(Errc::invalid_argument,
                 fmt::format("{}{}{}{} has no algorithm {}, wanted {}", to_string(question.collective),
@@ -258,26 +199,15 @@ Choice choose(const Question& question, Algorithm asked, Algorithm preferred, st
   if (wanted == automatic && preferred != automatic && is_valid(question, preferred)) wanted = preferred;
 
   Choice choice{wanted, 0};
-  if (const TuningRule* rule = find_rule(question, wanted)) {
+  const TuningRule* rule = find_rule(own, question, wanted);
+  if (rule == nullptr) rule = find_rule(kTable, question, wanted);
+  if (rule != nullptr) {
     choice = rule->choice;
   } else {
     choice.chunk_bytes = usual_chunk_bytes(question.collective, wanted);
   }
   if (chunk_bytes != 0) choice.chunk_bytes = chunk_bytes;
   return choice;
-}
-
-std::string print_tuning_table() {
-  constexpr auto kLine = "{:<15} {:>9} {:>12}  {:<8}  {:<12} {:<19} {:>8}\n";
-  std::string text = fmt::format(kLine, "collective", "up to", "ranks", "on", "crowd", "algorithm", "chunk");
-  for (const TuningRule& rule : kTable) {
-    const std::string bytes = rule.up_to_bytes == kAnyBytes ? "any" : format_size(rule.up_to_bytes);
-    const std::string to = rule.ranks_to == kAnyRanks ? "any" : std::to_string(rule.ranks_to);
-    const std::string chunk = rule.choice.chunk_bytes == 0 ? "whole" : format_size(rule.choice.chunk_bytes);
-    text += fmt::format(kLine, to_string(rule.collective), bytes, fmt::format("{} to {}", rule.ranks_from, to),
-                        reach_name(rule.reach), crowd_name(rule.crowd), to_string(rule.choice.algorithm), chunk);
-  }
-  return text;
 }
 
 }  // namespace rondo

@@ -39,7 +39,8 @@ void check_same(std::span<const Address> addresses, Value Address::*setting, std
 }  // namespace
 
 std::string Address::pack() const {
-  return fmt::format("5\n{}\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, transport, unexpected_bytes);
+  return fmt::format("6\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, transport, tuning,
+                     unexpected_bytes);
 }
 
 Address Address::unpack(std::string_view text) {
@@ -52,8 +53,8 @@ Address Address::unpack(std::string_view text) {
     rest.remove_prefix(end + 1);
     return std::string(taken);
   };
-  if (const std::string version = next(); version != "5") {
-    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '5'", printable(version)));
+  if (const std::string version = next(); version != "6") {
+    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '6'", printable(version)));
   }
   Address address;
   address.host_id = next();
@@ -61,6 +62,7 @@ Address Address::unpack(std::string_view text) {
   address.tcp = next();
   address.cores = number_of(next(), 1, "cores");
   address.transport = next();
+  address.tuning = next();
   address.unexpected_bytes = number_of(next(), std::size_t{0}, "bytes for unexpected messages");
   return address;
 }
@@ -70,6 +72,7 @@ bool Address::shares() const noexcept { return transport == "auto" || transport 
 void check_same_settings(std::span<const Address> addresses) {
   check_same(addresses, &Address::unexpected_bytes, "RONDO_UNEXPECTED_BYTES");
   check_same(addresses, &Address::transport, "RONDO_TRANSPORT");
+  check_same(addresses, &Address::tuning, "RONDO_TUNING_FILE");
 }
 
 std::vector<int> hosts(std::span<const Address> addresses) {

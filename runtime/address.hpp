@@ -15,6 +15,7 @@ struct Address {
   std::string tcp;        ///< "127.0.0.1:4711", "[::1]:4711"; empty: it does not listen there
   int cores = 1;          ///< of its host, or of the container that it runs in
   std::string transport = "auto";    ///< its RONDO_TRANSPORT
+  std::string tuning = "no rules";   ///< in its RONDO_TUNING_FILE, as tuning_summary says
   std::size_t unexpected_bytes = 0;  ///< its RONDO_UNEXPECTED_BYTES, which the others count on
 
   /// Whether it may share memory with others of its host.
@@ -30,8 +31,8 @@ struct Address {
 /// Whether ranks share cores: some host has more of them than cores. Every rank gets the same answer from one table.
 bool oversubscribed(std::span<const Address> addresses);
 
-/// Throws Error{bad_configuration}, the same on every rank, where they promise each other different memory or are to
-/// talk by different transports.
+/// Throws Error{bad_configuration}, the same on every rank, where they promise each other different memory, are to
+/// talk by different transports, or have different tuning rules.
 void check_same_settings(std::span<const Address> addresses);
 
 /// Of each rank: the lowest rank of the same host, if both may share memory; -1 for one that does not.

@@ -162,6 +162,8 @@ const std::array kKnobs{
     Knob{"RONDO_CHUNK_BYTES", "of pipelined collectives; 0: the tuning table",
          [](Config& c, std::string_view text) { c.chunk_bytes = parse_size(text); },
          [](const Config& c) { return format_size(c.chunk_bytes); }},
+    Knob{"RONDO_TUNING_FILE", "rules that come before the tuning table; rondo-bench tune writes such a file",
+         [](Config& c, std::string_view text) { c.tuning_file = text; }, [](const Config& c) { return c.tuning_file; }},
     Knob{"RONDO_DETERMINISTIC", "1: reductions combine in rank order, whatever the count, chunks and transport",
          [](Config& c, std::string_view text) { c.deterministic = parse_switch(text); },
          [](const Config& c) { return std::string(c.deterministic ? "1" : "0"); }},

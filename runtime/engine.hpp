@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <rondo/config.hpp>
+#include <rondo/tuning_rules.hpp>
 
 #include "runtime/clock.hpp"
 #include "runtime/condition.hpp"
@@ -43,6 +44,7 @@ class Engine {
     std::array<Algorithm, Config::kCollectives> algorithm{};   ///< preferred, where it is possible
     std::array<bool, Config::kCollectives> algorithm_named{};  ///< must be possible, or is an error
     std::size_t chunk_bytes = 0;                               ///< of the pipeline; 0: the tuning table decides
+    std::vector<TuningRule> tuning;                            ///< the user's own rules, before the tuning table
     bool deterministic = false;                                ///< reductions combine in rank order
     bool oversubscribed = false;                               ///< some host has more ranks than cores
     std::vector<int> hosts;                                    ///< by rank: equal ones may share memory; -1: does not

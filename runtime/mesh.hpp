@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rondo/config.hpp>
@@ -30,8 +31,11 @@ class Mesh final : public Connector {
   Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address);
   ~Mesh() override;
 
-  /// What the others need to know.
-  std::string packed_address() const { return mine_.pack(); }
+  /// What the others need to know; `tuning` of this rank's own rules.
+  std::string packed_address(std::string tuning) {
+    mine_.tuning = std::move(tuning);
+    return mine_.pack();
+  }
   /// After all have told: from now on connections can be made.
   void open(const Control& control, Engine& engine);
 

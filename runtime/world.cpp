@@ -30,6 +30,7 @@ Engine::Settings engine_settings(int rank, int size, int ranks_here, const Confi
   settings.algorithm = config.algorithm;
   settings.algorithm_named = config.algorithm_named;
   settings.chunk_bytes = config.chunk_bytes;
+  settings.tuning = read_tuning_rules(config.tuning_file);
   settings.deterministic = config.deterministic;
   return settings;
 }
@@ -43,7 +44,7 @@ World::World(const Identity& identity, const Config& config)
   if (identity.local_rank == 0) {
     for (const std::string& warning : config.warnings) log_.warn("{}", warning);
   }
-  control_.join(mesh_.packed_address());
+  control_.join(mesh_.packed_address(tuning_summary(engine_.settings().tuning)));
   mesh_.open(control_, engine_);
   engine_.use(control_);
   engine_.use(mesh_);

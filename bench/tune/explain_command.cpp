@@ -25,7 +25,8 @@ constexpr const char* kDescription =
     "and what the alternatives would take: as the model says (LogGP for messages, in shared memory what is read and\n"
     "written; at least the work of all ranks over the cores) and, with --measure, as measured with loops like those "
     "of\n"
-    "rondo-bench compare. RONDO_ALGORITHM and RONDO_CHUNK_BYTES count.";
+    "rondo-bench compare. RONDO_ALGORITHM, RONDO_CHUNK_BYTES and RONDO_TUNING_FILE\n"
+    "count.";
 
 std::string sentence(const ExplainSettings& settings) {
   const Question& question = settings.question;
@@ -80,16 +81,17 @@ std::string alternatives(const ExplainSettings& settings, const Choice& chosen) 
   return text + "\n* what is chosen\n";
 }
 
-/// The first rule that answers; it is what `choose` takes where nobody asks for anything else.
-std::optional<std::size_t> place_of_rule(const Question& question) {
-  const auto table = tuning_table();
-  const auto rule = std::find_if(table.begin(), table.end(), [&](const auto& one) { return answers(one, question); });
-  if (rule == table.end()) return std::nullopt;
-  return static_cast<std::size_t>(rule - table.begin());
+/// The first rule that answers, in words; it is what `choose` takes where nobody asks for anything else.
+std::optional<std::string> rule_that_answers(std::span<const TuningRule> rules, const Question& question,
+                                             std::string_view of) {
+  const auto rule = std::find_if(rules.begin(), rules.end(), [&](const auto& one) { return answers(one, question); });
+  if (rule == rules.end()) return std::nullopt;
+  return fmt::format("rule {} of {}, {}", rule - rules.begin() + 1, of, rule_to_words(*rule));
 }
 
 Choice choice_of(const Question& question, const Config& config) {
-  return choose(question, Algorithm::automatic, config.algorithm_for(question.collective), config.chunk_bytes);
+  const Algorithm preferred = config.algorithm_for(question.collective);
+  return choose(question, Algorithm::automatic, preferred, config.chunk_bytes, read_tuning_rules(config.tuning_file));
 }
 
 void check_hosts(ExplainSettings& settings, int ranks) {
@@ -109,8 +111,10 @@ std::string reason_text(const Question& question, const Config& config) {
   std::string why = "nothing in the table answers";
   if (by_user) {
     why = fmt::format("RONDO_ALGORITHM is {}", to_string(preferred));
-  } else if (const auto place = place_of_rule(question)) {
-    why = fmt::format("rule {} of the table, {}", *place + 1, rule_to_words(tuning_table()[*place]));
+  } else if (const auto own = rule_that_answers(read_tuning_rules(config.tuning_file), question, config.tuning_file)) {
+    why = *own;
+  } else if (const auto rule = rule_that_answers(tuning_table(), question, "the table")) {
+    why = *rule;
   }
   if (config.chunk_bytes != 0) why += fmt::format("; RONDO_CHUNK_BYTES is {}", format_size(config.chunk_bytes));
   return fmt::format("chosen: {}\nwhy: {}\n", choice_to_words(choice_of(question, config)), why);

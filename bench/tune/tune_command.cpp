@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kDescription =
     "Measures every algorithm of every collective, pipelined ones with several chunks, with loops like those of\n"
-    "rondo-bench compare, in turn, round after round; prints the rules that follow as lines of the table in\n"
-    "collectives/tuning.cpp. Rules of the shm path are for ranks of one host, those of tcp for any; those of more "
+    "rondo-bench compare, in turn, round after round; prints the rules that follow, as RONDO_TUNING_FILE takes them.\n"
+    "Rules of the shm path are for ranks of one host, those of tcp for any; those of more "
     "ranks\n"
     "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them.";
 
@@ -46,7 +46,9 @@ void add_options(CLI::App& app, Typed& typed, TuneSettings& settings) {
   positive("--rounds", plan.rounds, "how often every loop runs");
   positive("--seconds", plan.seconds, "about, for each loop");
   positive("--limit", plan.limits.seconds, "seconds after which a loop is cut");
-  app.add_option("--json", settings.json, "write rules and medians to this file")->type_name("FILE");
+  app.add_option("--table", settings.table, "write the rules to this file too")->type_name("FILE");
+  app.add_option("--json", settings.json, "write all medians to this file")->type_name("FILE");
+  app.add_flag("--code", settings.code, "print the rules as lines of the table in collectives/tuning.cpp");
 }
 
 Json to_json(const Answered& answer) {
@@ -62,8 +64,8 @@ Json to_json(const Answered& answer) {
           {"candidates", std::move(times)}};
 }
 
-void write_tuning(std::ostream& to, const std::vector<TuningRule>& rules, const std::vector<Answered>& answers) {
-  Json report{{"version", RONDO_VERSION}, {"rules", Json::parse(rules_to_json(rules))}, {"measured", Json::array()}};
+void write_medians(std::ostream& to, const std::vector<Answered>& answers) {
+  Json report{{"version", RONDO_VERSION}, {"measured", Json::array()}};
   for (const Answered& answer : answers) report["measured"].push_back(to_json(answer));
   to << report.dump(2) << '\n';
 }
@@ -95,10 +97,13 @@ TuneSettings parse_tune_settings(const std::vector<std::string>& arguments) {
 int tune_command(const std::vector<std::string>& arguments) {
   const TuneSettings settings = parse_tune_settings(arguments);
   check_writable(settings.json, "--json");
+  check_writable(settings.table, "--table");
   const std::vector<Answered> answers = measure_candidates(settings.plan);
   const std::vector<TuningRule> rules = rules_for(answers);
-  write_file(settings.json, [&](std::ostream& to) { write_tuning(to, rules, answers); });
-  fmt::print("{}", rules_to_code(rules));
+  const std::string table = print_tuning_rules(rules);
+  write_file(settings.json, [&](std::ostream& to) { write_medians(to, answers); });
+  write_file(settings.table, [&](std::ostream& to) { to << table; });
+  fmt::print("{}", settings.code ? rules_to_code(rules) : table);
   return kExitGood;
 }
 

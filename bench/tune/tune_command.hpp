@@ -12,7 +12,9 @@ int tune_command(const std::vector<std::string>& arguments);
 
 struct TuneSettings {
   TuningPlan plan;
+  std::string table;
   std::string json;
+  bool code = false;
 };
 /// Throws UsageError or HelpAsked.
 TuneSettings parse_tune_settings(const std::vector<std::string>& arguments);

@@ -70,6 +70,7 @@ struct Config {
   std::optional<Duration>
       spin;                     ///< of a wait, before it gives its core away; unset: what the cores allow (no variable)
   std::size_t chunk_bytes = 0;  ///< RONDO_CHUNK_BYTES: of the pipeline; 0: the tuning table decides
+  std::string tuning_file;      ///< RONDO_TUNING_FILE: rules that come before the tuning table
   bool deterministic = false;   ///< RONDO_DETERMINISTIC=1: Options::deterministic of every call
 
   LogLevel log_level = LogLevel::warn;  ///< RONDO_LOG: error, warn, info, debug

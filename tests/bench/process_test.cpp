@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <rondo/tuning_rules.hpp>
+
 #include "bench/compare/child.hpp"
 #include "bench/program.hpp"
 #include "tests/support/catch.hpp"
@@ -160,16 +162,21 @@ TEST_CASE("rondo is compared with what is there", "[bench][process]") {
 
 TEST_CASE("what is measured becomes rules", "[bench][process]") {
   const std::string json = temporary_file("tuning.json");
-  const Outcome outcome = bench(
-      "tune --operations barrier,scatter --ranks 2 --sizes 8 --paths tcp --rounds 1 --seconds 0.005 --json " + json);
+  const std::string table = temporary_file("tuning.rules");
+  const std::string measure = "tune --operations barrier,scatter --ranks 2 --sizes 8 --paths tcp --rounds 1 ";
+  const Outcome outcome = bench(measure + "--seconds 0.005 --code --table " + table + " --json " + json);
   INFO(outcome.output);
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.output,
              ContainsSubstring("{C::barrier, kAnyBytes, 2, 2, Crowd::") && ContainsSubstring("{dissemination, 0}},"));
   const auto report = nlohmann::json::parse(text_of(json));
-  CHECK(report["rules"].size() == 2);
   REQUIRE(report["measured"].size() == 2);
   CHECK(report["measured"][1]["candidates"].size() == 2);
+  const auto rules = rondo::read_tuning_rules(table);
+  REQUIRE(rules.size() == 2);
+  CHECK(rules[1].choice.algorithm == rondo::Algorithm::dissemination);
+  CHECK_THAT(run_shell("RONDO_TUNING_FILE=" + table + " " RONDO_BENCH " tuning").output,
+             ContainsSubstring("# first those of " + table));
 }
 
 TEST_CASE("a choice is explained, and its alternatives measured", "[bench][process]") {

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <fstream>
 
 #include "bench/tune/candidates.hpp"
 #include "bench/tune/explain_command.hpp"
 #include "bench/tune/rules.hpp"
 #include "bench/tune/tune_command.hpp"
+#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rondo;
@@ -27,15 +29,6 @@ Question question_of(std::uint64_t bytes, int ranks, bool oversubscribed = false
 }
 
 std::string code_of(const std::vector<Answered>& answers) { return rules_to_code(rules_for(answers)); }
-
-std::string error_of(const std::string& json) {
-  try {
-    rules_from_json(json);
-    return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-}
 
 /// The questions that a table has to answer differently somewhere.
 template <typename F>
@@ -155,24 +148,6 @@ TEST_CASE("sizes that round to the same bytes are one question", "[bench][tune]"
   CHECK(questions[2].collective == Collective::barrier);
 }
 
-TEST_CASE("the table survives the way through JSON", "[bench][tune]") {
-  const std::vector<TuningRule> table(tuning_table().begin(), tuning_table().end());
-  const auto read = rules_from_json(rules_to_json(table));
-  CHECK(rules_to_code(read) == rules_to_code(table));
-}
-
-TEST_CASE("a bad rule is named with what is wrong with it", "[bench][tune]") {
-  const std::string good =
-      R"("up_to_bytes": null, "ranks_from": 2, "ranks_to": null, "crowd": "any", "reach": "any", "chunk_bytes": 0)";
-  CHECK(error_of(R"([{"collective": "reduce", "algorithm": "tree", )" + good + "}]").empty());
-  CHECK_THAT(error_of(R"([{"collective": "reduse", "algorithm": "tree", )" + good + "}]"),
-             ContainsSubstring("tuning rule 1: unknown collective"));
-  CHECK_THAT(error_of(R"([{"collective": "reduce", "algorithm": "bruck", )" + good + "}]"),
-             ContainsSubstring("no algorithm of this collective"));
-  CHECK_THAT(error_of(R"([{"collective": "reduce"}])"), ContainsSubstring("algorithm"));
-  CHECK_THAT(error_of("{}"), ContainsSubstring("not an array"));
-}
-
 TEST_CASE("explain says what is chosen and by which rule", "[bench][tune]") {
   const Question question = question_of(64 << 10, 4, true);
   const std::string text = reason_text(question, Config{});
@@ -184,6 +159,16 @@ TEST_CASE("explain says what is chosen and by which rule", "[bench][tune]") {
   config.chunk_bytes = 4096;
   CHECK_THAT(reason_text(question, config), ContainsSubstring("chosen: ring, chunks of 4K"));
   CHECK_THAT(reason_text(question, config), ContainsSubstring("RONDO_ALGORITHM is ring; RONDO_CHUNK_BYTES is 4K"));
+
+  TemporaryDirectory directory;
+  config = Config{};
+  config.tuning_file = directory / "rules";
+  std::ofstream(config.tuning_file) << "all_reduce 1K any\n";
+  CHECK_THROWS_WITH(reason_text(question, config), ContainsSubstring(config.tuning_file + ", line 1: columns"));
+  std::ofstream(config.tuning_file) << "all_reduce 1K 4 any any ring whole\nall_reduce 64K 4 any any chain 8K\n";
+  CHECK_THAT(reason_text(question, config), ContainsSubstring("chosen: chain, chunks of 8K"));
+  CHECK_THAT(reason_text(question, config),
+             ContainsSubstring("rule 2 of " + config.tuning_file + ", all_reduce up to"));
 }
 
 TEST_CASE("explain and tune refuse what cannot be", "[bench][tune]") {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -9,6 +10,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -142,6 +144,38 @@ TEST_CASE("ranks with different algorithms all hear of both", "[collectives][mis
 TEST_CASE("ranks with different chunks all hear of both", "[collectives][mismatch]") {
   check_mismatch(reduces<float>(8, sum, {Algorithm::ring, 1024}), reduces<float>(8, sum, {Algorithm::ring, 2048}),
                  "chunk 1024", "chunk 2048");
+}
+
+TEST_CASE("ranks choose by the rules in their file", "[collectives][mismatch][tuning]") {
+  const TemporaryDirectory directory;
+  std::ofstream(directory / "rules") << "all_reduce 1K 3 any any chain 2K\n";
+  Config config;
+  config.tuning_file = directory / "rules";
+  run_ranks(3, reduces<float>(8, sum), config);
+  // Who asks for something else hears what the others had been told.
+  const auto outcomes = try_ranks(
+      3,
+      [](Communicator& world) {
+        reduces<float>(8, sum, {world.rank() == 1 ? Algorithm::tree : Algorithm::automatic})(world);
+        barrier(world);
+      },
+      config);
+  for (const Outcome& outcome : outcomes) {
+    CHECK(outcome.code == Errc::collective_mismatch);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("all_reduce(float x 8, sum, chain, chunk 2048)"));
+  }
+}
+
+TEST_CASE("ranks with different rules all hear of both when they meet", "[collectives][mismatch][tuning]") {
+  const TemporaryDirectory directory;
+  std::ofstream(directory / "rules") << "all_reduce 1K 3 any any chain 2K\n";
+  std::vector<Config> configs(3);
+  configs[2].tuning_file = directory / "rules";
+  for (const Outcome& outcome : try_ranks(configs, reduces<float>(8, sum))) {
+    CHECK(outcome.code == Errc::bad_configuration);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("RONDO_TUNING_FILE differs between ranks: rank 0 has "
+                                                                 "no rules, rank 2 has 1 rule of checksum "));
+  }
 }
 
 TEST_CASE("ranks with different counts per rank all hear of it", "[collectives][mismatch]") {

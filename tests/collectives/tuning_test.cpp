@@ -92,9 +92,20 @@ TEST_CASE("an algorithm that cannot do it is refused with the ones that can", "[
   }
 }
 
-TEST_CASE("the table can be printed, a line per rule", "[collectives][tuning]") {
-  const std::string text = print_tuning_table();
-  CHECK(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) == tuning_table().size() + 1);
-  CHECK_THAT(text, ContainsSubstring("recursive_doubling"));
-  CHECK_THAT(text, ContainsSubstring("256K"));
+TEST_CASE("the user's own rules come before the table, where they can answer", "[collectives][tuning]") {
+  const auto own = parse_tuning_rules(
+      "all_reduce 1K 4 any any ring 8K\n"
+      "all_reduce any 2-any any any chain whole\n",
+      "own");
+  const auto chosen = [&](const Question& question, Algorithm asked = Algorithm::automatic) {
+    return choose(question, asked, Algorithm::automatic, 0, own);
+  };
+  const Question question{Collective::all_reduce, 64, 4, false, true};
+  CHECK(chosen(question).algorithm == Algorithm::ring);
+  CHECK(chosen(question).chunk_bytes == 8192);
+  CHECK(chosen({Collective::all_reduce, 2048, 4, false, true}).algorithm == Algorithm::chain);
+  CHECK(chosen({Collective::all_reduce, 64, 4, false, false}).algorithm == Algorithm::chain);
+  CHECK(chosen(question, Algorithm::tree).algorithm == Algorithm::tree);
+  const Question other{Collective::barrier, 0, 4};
+  CHECK(chosen(other).algorithm == choose(other).algorithm);
 }

@@ -18,14 +18,15 @@ Address on(const std::string& host, int cores) { return {host, "", "", cores}; }
 }  // namespace
 
 TEST_CASE("the address of a rank survives the meeting point", "[runtime][address]") {
-  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96, "auto", std::size_t{64} << 20};
+  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96, "auto", "no rules", std::size_t{64} << 20};
   CHECK(Address::unpack(address.pack()) == address);
   CHECK(Address::unpack(Address{}.pack()) == Address{});
 }
 
 TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
-  const auto text = GENERATE("", "5\n", "4\nhost\nname\n\n1\n\n1\n", "5\nhost\nname\n\n0\n\n1\n",
-                             "5\nhost\nname\n\nmany\n\n1\n", "5\nhost\nname\n\n1\n\n-1\n", "5\nhost\nname\n\n1\n\n");
+  const auto text =
+      GENERATE("", "6\n", "5\nhost\nname\n\n1\n\n\n1\n", "6\nhost\nname\n\n0\n\n\n1\n",
+               "6\nhost\nname\n\nmany\n\n\n1\n", "6\nhost\nname\n\n1\n\n\n-1\n", "6\nhost\nname\n\n1\n\n\n");
   try {
     Address::unpack(text);
     FAIL("accepted");
@@ -57,6 +58,11 @@ TEST_CASE("ranks with different settings that must be one are all told of both",
   SECTION("what they promise each other") {
     ranks[2].unexpected_bytes = 4096;
     check_refused("RONDO_UNEXPECTED_BYTES differs between ranks: rank 0 has 0, rank 2 has 4096");
+  }
+  SECTION("what they choose by") {
+    ranks[2].tuning = "3 rules of checksum 0123abcd";
+    check_refused(
+        "RONDO_TUNING_FILE differs between ranks: rank 0 has no rules, rank 2 has 3 rules of checksum 0123abcd");
   }
   SECTION("by what they talk") {
     ranks[1].transport = "tcp";

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+
+#include <rondo/call.hpp>
+#include <rondo/export.hpp>
+
+namespace rondo {
+
+/// The algorithms of a collective that work by messages; the first is the one that always works.
+RONDO_EXPORT std::span<const Algorithm> algorithms_of(Collective collective) noexcept;
+/// Those that ranks which share memory have beside them.
+RONDO_EXPORT std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept;
+/// Of the second kind, whatever the collective.
+constexpr bool shares_memory(Algorithm algorithm) noexcept {
+  return algorithm == Algorithm::direct || algorithm == Algorithm::sliced;
+}
+/// Whether ranks on several hosts have `two_level` beside those by messages.
+RONDO_EXPORT bool has_two_levels(Collective collective) noexcept;
+
+/// Whether it is an algorithm of the collective at all, for some ranks and some operator.
+RONDO_EXPORT bool has_algorithm(Collective collective, Algorithm algorithm) noexcept;
+
+}  // namespace rondo

@@ -17,25 +17,37 @@ constexpr std::uint64_t MiB = 1024 * KiB;
 using enum Algorithm;
 using C = Collective;
 
-// Measured over loopback sockets with 2 and 4 ranks on 2 cores (rondo-bench all_reduce --algorithm --chunk); the lines
-// for more ranks follow the algorithms' costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel.
+// Measured with 2, 4 and 8 ranks on 2 cores, by
+//
+//     rondo-bench tune --operations OPERATION --ranks N --rounds 3 --seconds 0.015 --paths shm (or tcp)
+//
+// in two runs at different times: a line gave way where another was ahead by more than 5% in both. Over TCP all_reduce,
+// broadcast, all_gather and reduce_scatter; the lines of the others, and those for more ranks, follow the algorithms'
+// costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel, and one that comes before it is
+// awaited finds memory that is kept: the ring all_reduce of two ranks stays with it, though 256 KiB took a fifth less.
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.
 //
 // The chain's lines answer who wants rank order kept.
 //
-// Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out.
+// Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out. Where many share cores,
+// a root's few bytes go by messages: it may be further ahead of the others then, which take turns the less often.
 //
 // Ranks on several hosts: measured with two network namespaces as hosts, of 2 ranks and 1 core each. Two levels took
 // less than every other, or as much as the best, but for gather and short reduce (linear, on so few ranks).
 constexpr TuningRule kTable[] = {
     // collective, up to bytes, ranks from, to, crowd, {algorithm, chunk bytes}, reach
-    {C::all_reduce, 4 * KiB, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::all_reduce, 16 * KiB, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
     {C::all_reduce, kAnyBytes, 2, kAnyRanks, Crowd::any, {sliced, 0}, Reach::one_host},
     {C::reduce, 16 * KiB, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::reduce, 64 * KiB, 5, 8, Crowd::oversubscribed, {direct, 0}, Reach::one_host},
+    {C::reduce, kAnyBytes, 2, 2, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::reduce, kAnyBytes, 3, 4, Crowd::oversubscribed, {direct, 0}, Reach::one_host},
     {C::reduce, kAnyBytes, 2, kAnyRanks, Crowd::any, {sliced, 0}, Reach::one_host},
+    {C::broadcast, 4 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}, Reach::one_host},
     {C::broadcast, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::scatter, 4 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}, Reach::one_host},
     {C::scatter, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
     {C::gather, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
     {C::all_gather, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
@@ -54,8 +66,8 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, 128 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, kAnyBytes, 1, 2, Crowd::any, {ring, 64 * KiB}},
     {C::all_reduce, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::all_reduce, 1 * MiB, 3, 16, Crowd::oversubscribed, {tree, 64 * KiB}},
-    {C::all_reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 128 * KiB}},
+    {C::all_reduce, 1 * MiB, 3, 16, Crowd::oversubscribed, {tree, 256 * KiB}},
+    {C::all_reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 256 * KiB}},
     {C::all_reduce, 8 * KiB, 17, kAnyRanks, Crowd::oversubscribed, {tree, 0}},
     {C::all_reduce, 16 * KiB, 3, 8, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, 64 * KiB, 9, 64, Crowd::any, {recursive_doubling, 0}},
@@ -72,9 +84,11 @@ constexpr TuningRule kTable[] = {
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
-    {C::broadcast, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::broadcast, 256 * KiB, 1, 64, Crowd::any, {tree, 0}},
+    {C::broadcast, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::broadcast, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+    {C::broadcast, 1 * MiB, 1, 4, Crowd::any, {chain, 64 * KiB}},
+    {C::broadcast, kAnyBytes, 1, 2, Crowd::any, {chain, 256 * KiB}},
+    {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {linear, 1 * MiB}},
     {C::broadcast, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::scatter, 64 * KiB, 9, kAnyRanks, Crowd::fits, {tree, 0}},
@@ -85,12 +99,16 @@ constexpr TuningRule kTable[] = {
     {C::gather, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
 
-    {C::all_gather, 128 * KiB, 3, 64, Crowd::any, {bruck, 0}},
+    {C::all_gather, 128 * KiB, 3, 4, Crowd::any, {bruck, 0}},
+    {C::all_gather, 256 * KiB, 5, 64, Crowd::any, {bruck, 0}},
     {C::all_gather, 16 * MiB, 65, kAnyRanks, Crowd::any, {bruck, 0}},
+    {C::all_gather, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
     {C::all_gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
 
-    {C::reduce_scatter, 16 * KiB, 5, 64, Crowd::any, {tree, 0}},
+    {C::reduce_scatter, 16 * KiB, 3, 4, Crowd::any, {tree, 0}},
+    {C::reduce_scatter, 64 * KiB, 5, 64, Crowd::any, {tree, 0}},
     {C::reduce_scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
+    {C::reduce_scatter, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 0}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/mapped_all_reduce.hpp"
+#include "collectives/sliced.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -205,7 +205,8 @@ Task run_pulled(DirectPort& port, Direct& direct, bool& done) {
     if (member < sources.first || member >= sources.last) continue;
     port.pull(port.exposed(step, member), member, direct.wanted_of(member), direct.place_for(member));
   }
-  port.finish(step);
+  port.finish(step, port.rank());
+  port.wake_sleepers();
   const Direct::Sources readers = direct.readers();
   for (int reader = readers.first; reader < readers.last; ++reader) {
     auto finished = port.finished(step, reader);
@@ -254,44 +255,6 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
   } while (begin < length);
 }
 
-Task run_slices(DirectPort& port, const Plan& plan) {
-  if (plan.collective == Collective::all_reduce && port.may_be_mapped()) {
-    bool done = false;
-    Task mapped = mapped_all_reduce(port, plan, done);
-    co_await mapped;
-    if (done) co_return;
-  }
-  const Range input = plan.blocks.whole(Buffer::input);
-  const Range output = plan.blocks.whole(Buffer::output);
-  const int rank = port.rank();
-  const int size = port.size();
-  const bool wanted = plan.collective == Collective::all_reduce || rank == plan.root;
-  const std::size_t window = port.window(plan.chunk, 1);
-  std::size_t begin = 0;
-  do {
-    const std::size_t count = std::min(window, input.count - begin);
-    const Blocks slices = Blocks::even(count, size);
-    const Range in = input.part(begin, count);
-    const auto step = port.next(count);
-    auto room = port.room(step);
-    co_await room;
-    port.lay_out(step, 0, in.part(0, slices.begin(rank)));
-    port.lay_out(step, slices.begin(rank + 1), in.part(slices.begin(rank + 1), count - slices.begin(rank + 1)));
-    port.enter(step);
-    auto all = port.entered(step);
-    co_await all;
-    port.fold_in_place(step, slices.begin(rank), in.part(slices.begin(rank), slices.count(rank)));
-    port.finish(step);
-    for (int turn = 0; wanted && turn < size; ++turn) {
-      const int of = (rank + turn) % size;
-      auto ready = port.finished(step, of);
-      co_await ready;
-      port.take(step, of, slices.begin(of), output.part(begin + slices.begin(of), slices.count(of)));
-    }
-    begin += count;
-  } while (begin < input.count);
-}
-
 }  // namespace
 
 std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
@@ -311,7 +274,7 @@ bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t 
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {
-  return plan.algorithm == Algorithm::sliced ? run_slices(port, plan) : run_windows(port, plan, begun);
+  return plan.algorithm == Algorithm::sliced ? run_sliced(port, plan) : run_windows(port, plan, begun);
 }
 
 bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {

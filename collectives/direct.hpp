@@ -21,15 +21,10 @@ namespace rondo::detail {
 /// Long blocks that are only moved are not laid out: their readers fetch them out of their owner's memory, where the
 /// system allows that (2(P-1)m accesses instead of 4(P-1)m), and the owner waits for them.
 ///
-/// `sliced` (all_reduce, reduce): every rank combines its slice of the vector over all ranks, in rank order, and lays
-/// out the result for the others: two waits, and the arithmetic is shared out.
-///
-///     accesses per rank    5n - 2n/P
-///     limits               none, as above
+/// `sliced` (all_reduce, reduce): see `run_sliced`.
 ///
 /// The sums are left folds in rank order, whatever the size, the window or the timing: the same bits on every rank, in
-/// every run, by either algorithm. (Sliced staging: S. Jain et al., "Framework for scalable intra-node collective
-/// operations using shared memory", SC 2018.)
+/// every run, by either algorithm.
 ///
 /// `begun`: what `run_at_once` has done of it.
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun = {});

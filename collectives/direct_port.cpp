@@ -66,11 +66,6 @@ void DirectPort::enter(const Step& step) {
   wake_sleepers();
 }
 
-void DirectPort::finish(const Step& step) {
-  arena_.finish(step);
-  wake_sleepers();
-}
-
 void DirectPort::wake_sleepers() {
   for (int member = 0; member < size(); ++member) {
     if (member == rank() || !arena_.must_wake(member)) continue;

@@ -54,6 +54,19 @@ class DirectPort {
     }
   };
 
+  /// Whether the share of the member at a place has been done.
+  struct Finished {
+    const DirectPort* port;
+    Step step;
+    int of;
+
+    bool operator()() const noexcept { return port->arena_.has_finished(step, of); }
+    bool awaits(int member) const noexcept {
+      const int worker = port->arena_.worker(step, of);
+      return worker != port->rank() && port->team_.member(worker) == member && !(*this)();
+    }
+  };
+
   int rank() const noexcept { return arena_.rank(); }
   int size() const noexcept { return arena_.members(); }
   bool in_place() const noexcept { return in_place_; }
@@ -85,10 +98,15 @@ class DirectPort {
   void take(const Step& step, int member, std::size_t at, const Range& to);
   /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
   void fold(const Step& step, std::size_t at, const Range& own, const Range& into);
-  /// The same into the own bytes of the step, at the same place; then the others may read it.
+  /// The same into the own bytes of the step, at the same place, for all to read: nobody else may need them.
   void fold_in_place(const Step& step, std::size_t at, const Range& own);
-  void finish(const Step& step);
-  Until<Members> finished(const Step& step, int member) { return until(step, &has_finished, member, member + 1); }
+
+  /// A member's share of a step's work: see Arena. `finish` wakes nobody.
+  bool claim(const Step& step, int of) noexcept { return arena_.claim(step, of); }
+  void finish(const Step& step, int of) noexcept { arena_.finish(step, of); }
+  int worker(const Step& step, int of) const noexcept { return arena_.worker(step, of); }
+  Until<Finished> finished(const Step& step, int of) { return {*operation_, Finished{this, step, of}, looks_}; }
+  void wake_sleepers();
 
   void copy(const Range& from, const Range& to);
 
@@ -145,11 +163,7 @@ class DirectPort {
   }
   /// And whether it is in the same call; if not the communicator has failed, and nothing more comes of it.
   static bool has_entered(const DirectPort& port, const Step& step, int member);
-  static bool has_finished(const DirectPort& port, const Step& step, int member) {
-    return port.arena_.has_finished(member, step.number);
-  }
 
-  void wake_sleepers();
   void fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into);
 
   Group& group_;

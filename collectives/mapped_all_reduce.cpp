@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "collectives/shared_work.hpp"
+
 namespace rondo::detail {
 namespace {
 
@@ -23,13 +25,14 @@ Task mapped_all_reduce(DirectPort& port, const Plan& plan, bool& done) {
   if (!port.find_buffers(step, ranks)) co_return;
   done = true;
 
-  const Range slice = plan.blocks.in(Buffer::output, port.rank());
+  const SharedWork work(port, plan.blocks.total());
   const std::size_t piece = std::max<std::size_t>(kPieceBytes / port.element_bytes(), 1);
-  for (std::size_t begin = 0; begin < slice.count; begin += piece) {
-    port.fold_mapped(ranks, slice.begin + begin, std::min(piece, slice.count - begin));
-  }
-  port.finish(step);
-  for (int turn = 1; turn < port.size(); ++turn) {
+  work.run(port, step, [&](const Range& slice) {
+    for (std::size_t begin = 0; begin < slice.count; begin += piece) {
+      port.fold_mapped(ranks, slice.begin + begin, std::min(piece, slice.count - begin));
+    }
+  });
+  for (int turn = 0; turn < port.size(); ++turn) {
     auto finished = port.finished(step, (port.rank() + turn) % port.size());
     co_await finished;
   }

@@ -57,4 +57,16 @@ void Arena::enter(const Step& step, const Call& call) noexcept {
   mine.step.store(step.number, std::memory_order_release);
 }
 
+bool Arena::claim(const Step& step, int of) noexcept {
+  std::uint64_t before = share(of).load(std::memory_order_relaxed);
+  // Nobody writes anything of another step now: whoever changes the word first claims the share for this one.
+  return before < word_of(step, 0) &&
+         share(of).compare_exchange_strong(before, word_of(step, rank_), std::memory_order_relaxed);
+}
+
+int Arena::worker(const Step& step, int of) const noexcept {
+  const std::uint64_t now = share(of).load(std::memory_order_relaxed);
+  return now < word_of(step, 0) ? of : static_cast<int>(now & (kFinished - 1));
+}
+
 }  // namespace rondo::detail

@@ -21,13 +21,17 @@ namespace rondo::detail {
 /// it is in, and the bytes it contributes (short ones in the slot, longer ones in its staging region). Entering a step
 /// says that the member is done with everything of all steps before; so nothing is ever cleared, and no step ends with
 /// a barrier: a slot is used again `kDepth` steps later, staged bytes when the ring comes round to them, and by then
-/// `may_enter` has seen that everybody has gone on. A step may have a second half: `finished` says that what this
-/// member computed out of the others' bytes can be read, too.
+/// `may_enter` has seen that everybody has gone on.
+///
+/// A step may have a second half, in which something is computed out of what all laid out: a share for each member,
+/// done by that member, or by whoever claims it first. `finished` says that what came of it can be read, too. Nothing
+/// of this is written before all have entered the step, when nobody looks for an earlier one any more; so one word for
+/// each share serves every step.
 ///
 /// Only this file knows the layout:
 ///
 ///     words     who rests (a word for each member)
-///     members   for each: its slots, the step that it has finished
+///     members   for each: its slots, what has become of its share
 ///     staging   for each: its region
 class Arena {
  public:
@@ -68,9 +72,6 @@ class Arena {
     if (known < step) known = std::max(known, slot(member, step).step.load(std::memory_order_acquire));
     return known >= step;
   }
-  bool has_finished(int member, std::uint64_t step) const noexcept {
-    return finished(member).load(std::memory_order_acquire) >= step;
-  }
 
   /// Where `member` lays out its bytes. Of others only after they have entered.
   std::byte* bytes(const Step& step, int member) const noexcept {
@@ -81,7 +82,17 @@ class Arena {
   std::uint64_t history(const Step& step, int member) const noexcept { return slot(member, step.number).history; }
 
   void enter(const Step& step, const Call& call) noexcept;
-  void finish(const Step& step) noexcept { finished(rank_).store(step.number, std::memory_order_release); }
+
+  /// After all have entered: true if nobody has claimed the share of `of` before. Who has claimed it must finish it.
+  bool claim(const Step& step, int of) noexcept;
+  void finish(const Step& step, int of) noexcept {
+    share(of).store(word_of(step, rank_) | kFinished, std::memory_order_release);
+  }
+  bool has_finished(const Step& step, int of) const noexcept {
+    return share(of).load(std::memory_order_acquire) >= (word_of(step, 0) | kFinished);
+  }
+  /// Who does, or has done, the share of `of`: who has claimed it, or else that member.
+  int worker(const Step& step, int of) const noexcept;
 
   /// Who sleeps must be woken after `enter` and `finish`.
   bool must_wake(int member) noexcept { return Resting::must_wake(resting(member)); }
@@ -97,14 +108,20 @@ class Arena {
   static_assert(sizeof(Slot) == 128);
   struct Member {
     Slot slots[kDepth];
-    alignas(128) std::atomic<std::uint64_t> finished;
+    // The last step in which the share was claimed or finished: its number, kFinished, and by whom.
+    alignas(128) std::atomic<std::uint64_t> share;
   };
+  static constexpr int kWhoBits = 15;
+  static constexpr std::uint64_t kFinished = std::uint64_t{1} << kWhoBits;
 
   static std::size_t words_bytes(int members);
 
   Member& member(int rank) const noexcept { return first_[rank]; }
   Slot& slot(int rank, std::uint64_t step) const noexcept { return member(rank).slots[step % kDepth]; }
-  std::atomic<std::uint64_t>& finished(int rank) const noexcept { return member(rank).finished; }
+  std::atomic<std::uint64_t>& share(int of) const noexcept { return member(of).share; }
+  static std::uint64_t word_of(const Step& step, int who) noexcept {
+    return step.number << (kWhoBits + 1) | static_cast<std::uint64_t>(who);
+  }
   Resting::Word& resting(int rank) const noexcept { return words_[rank]; }
   std::byte* region(int rank) const noexcept { return staging_ + static_cast<std::size_t>(rank) * staging_bytes_; }
 

@@ -41,6 +41,17 @@ Round reduce_by(Algorithm algorithm, std::size_t count) {
   };
 }
 
+bool fatal = false;
+
+/// Combined by an operator that ends its process once `fatal` is set.
+void reduce_fatally(Communicator& world) {
+  std::vector<float> data(4000, 1);
+  all_reduce(world, std::span(data), rondo::commuting([](float a, float b) {
+               if (fatal) ::raise(SIGKILL);
+               return a + b;
+             }));
+}
+
 Round broadcast_by(Algorithm algorithm) {
   return [=](Communicator& world) {
     std::vector<float> data(kCount);
@@ -116,6 +127,7 @@ const std::map<std::string, Round> kActs{
     {"all_reduce-recursive_doubling", reduce_by(Algorithm::recursive_doubling, kCount)},
     {"all_reduce-automatic", reduce_by(Algorithm::automatic, kCount)},
     {"all_reduce-small", reduce_by(Algorithm::automatic, 2)},
+    {"all_reduce-fatal", reduce_fatally},
     {"broadcast-tree", broadcast_by(Algorithm::tree)},
     {"broadcast-chain", broadcast_by(Algorithm::chain)},
     {"all_reduce-barrier", reduce_and_meet},
@@ -165,6 +177,7 @@ bool fail(const std::string& fault, Communicator& world) {
   if (fault == "abort") std::abort();
   if (fault == "leave") world = Communicator();
   if (fault == "stop") ::raise(SIGSTOP);
+  if (fault == "operator") fatal = true;
   if (fault == "overtaken") barrier(world, {.timeout = std::chrono::milliseconds(50)});
   if (fault == "fork") fork_child(world);
   if (fault == "elsewhere") barrier(twin_of(world));

@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -83,6 +84,20 @@ TEST_CASE("a rank that is killed fails every other one at once, whatever they do
   check_survivors(failure, victim, "peer_failed", "rank " + std::to_string(victim) + " died: killed by SIGKILL");
   CHECK(failure.ended.status == 128 + SIGKILL);
   CHECK_THAT(failure.ended.err, ContainsSubstring("rank " + std::to_string(victim) + " failed first"));
+}
+
+TEST_CASE("a rank that is killed while it combines for all fails every other one at once", "[process][failure]") {
+  const Failure failure = run_failing("all_reduce-fatal", 2, "operator", "shm");
+  check_survivors(failure, 2, "peer_failed", "rank 2 died: killed by SIGKILL");
+  CHECK(failure.ended.status == 128 + SIGKILL);
+}
+
+TEST_CASE("a rank without a core keeps nobody from combining what it has laid out", "[process][failure]") {
+  const long ranks = ::sysconf(_SC_NPROCESSORS_ONLN) + 2;  // claims are for ranks that share cores
+  const auto ended = launch({"-n", std::to_string(ranks), "-x", "RONDO_TIMEOUT=10", "--", STALLED_RANK});
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring("[0] finished while rank " + std::to_string(ranks - 1) + " is stopped"));
 }
 
 TEST_CASE("a rank that ends without a goodbye is named with how it ended", "[process][failure]") {

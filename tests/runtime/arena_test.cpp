@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -72,10 +73,63 @@ TEST_CASE("what a member lays out is seen once it has entered", "[runtime][arena
     CHECK(arenas[1]->call(theirs, 0) == call(Collective::barrier));
     arenas[1]->enter(theirs, call(Collective::barrier));
     CHECK(arenas[1]->history(theirs, 0) == arenas[1]->history(theirs, 1));
-    CHECK_FALSE(arenas[1]->has_finished(0, theirs.number));
-    arenas[0]->finish(mine);
-    CHECK(arenas[1]->has_finished(0, theirs.number));
   }
+}
+
+TEST_CASE("a share of a step's work is claimed once, by the member that is then waited for", "[runtime][arena]") {
+  const auto arenas = members(3);
+  for (int i = 0; i < 3 * Arena::kDepth; ++i) {
+    Arena::Step step;
+    for (const auto& arena : arenas) {
+      step = arena->next(8);
+      arena->enter(step, call(Collective::all_reduce));
+    }
+    CHECK(arenas[1]->worker(step, 2) == 2);
+    REQUIRE(arenas[0]->claim(step, 2));
+    CHECK_FALSE(arenas[2]->claim(step, 2));
+    CHECK(arenas[1]->worker(step, 2) == 0);
+    CHECK_FALSE(arenas[1]->has_finished(step, 2));
+    arenas[0]->finish(step, 2);
+    CHECK(arenas[1]->has_finished(step, 2));
+    CHECK_FALSE(arenas[1]->claim(step, 2));
+    CHECK_FALSE(arenas[1]->has_finished(step, 0));
+    arenas[0]->finish(step, 0);  // its own: it need not claim it, if nobody else does
+    CHECK(arenas[1]->has_finished(step, 0));
+    CHECK(arenas[1]->worker(step, 0) == 0);
+  }
+}
+
+TEST_CASE("members that claim shares at the same time do each of them once", "[runtime][arena]") {
+  const int size = 3;
+  const auto arenas = members(size);
+  std::atomic<int> done = 0;
+  std::atomic<int> wrong = 0;
+  const auto wait_until = [](auto condition) {
+    while (!condition()) std::this_thread::yield();
+  };
+  const auto work = [&](Arena& arena) {
+    for (int round = 0; round < 2000; ++round) {
+      const auto step = arena.next(size);
+      for (int member = 0; member < size; ++member) wait_until([&] { return arena.may_enter(step, member); });
+      arena.enter(step, call(Collective::all_reduce));
+      for (int member = 0; member < size; ++member) wait_until([&] { return arena.has_entered(member, step.number); });
+      for (int of = 0; of < size; ++of) {
+        if (!arena.claim(step, of)) continue;
+        ++done;
+        arena.bytes(step, 0)[of] = static_cast<std::byte>(round);
+        arena.finish(step, of);
+      }
+      for (int of = 0; of < size; ++of) {
+        wait_until([&] { return arena.has_finished(step, of); });
+        if (arena.bytes(step, 0)[of] != static_cast<std::byte>(round)) ++wrong;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (const auto& arena : arenas) threads.emplace_back([&] { work(*arena); });
+  for (auto& thread : threads) thread.join();
+  CHECK(done == 2000 * size);
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("a member cannot run ahead of one that still reads", "[runtime][arena]") {

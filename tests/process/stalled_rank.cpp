@@ -1,0 +1,55 @@
+// The last rank lays out its part of an all_reduce and is stopped. The others finish theirs without it; then it goes
+// on.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+namespace {
+
+bool is_stopped(long process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto name_end = text.rfind(')');
+  return name_end != std::string::npos && text.substr(name_end, 3) == ") T";
+}
+
+}  // namespace
+
+int main() {
+  auto world = rondo::init();
+  const int last = world.size() - 1;
+  std::vector<int> running(static_cast<std::size_t>(last));
+  std::iota(running.begin(), running.end(), 0);
+  auto others = world.subgroup(running);
+
+  const long mine = ::getpid();
+  std::vector<long> processes(static_cast<std::size_t>(world.size()));
+  all_gather(world, std::span(&mine, 1), std::span(processes));
+  std::vector<float> data(500 * static_cast<std::size_t>(world.size()), 1);
+  const auto is_sum = [&] { return data.front() == static_cast<float>(world.size()) && data.back() == data.front(); };
+
+  if (world.rank() == last) {
+    auto work = iall_reduce(world, std::span(data), rondo::sum);
+    ::raise(SIGSTOP);
+    work.wait();
+    return is_sum() ? 0 : 1;
+  }
+  const long stalled = processes.back();
+  while (!is_stopped(stalled)) ::usleep(1000);
+  all_reduce(world, std::span(data), rondo::sum);
+  if (!is_sum()) return 1;
+  barrier(others);
+  if (world.rank() == 0) {
+    if (is_stopped(stalled)) std::printf("finished while rank %d is stopped\n", last);
+    std::fflush(stdout);
+    ::kill(static_cast<pid_t>(stalled), SIGCONT);
+  }
+  return 0;
+}

@@ -21,14 +21,19 @@ class Buffers {
  public:
   using Contents = Exercise::Contents;
 
-  Buffers(const Settings& settings, int rank, int ranks, const Shape& shape)
+  /// `first` and `second`: memory to lie in, enough for `shape.bytes` each, which outlives the buffers; empty: memory
+  /// of their own.
+  Buffers(const Settings& settings, int rank, int ranks, const Shape& shape, std::span<T> first = {},
+          std::span<T> second = {})
       : operation_(settings.operation),
         reduce_(facts(settings.operation).reduces ? settings.reduce : ReduceKind::none),
         rank_(rank),
         size_(ranks),
         root_(settings.root),
         in_place_(settings.in_place),
-        block_(shape.count) {
+        block_(shape.count),
+        first_{first, {}},
+        second_{second, {}} {
     if (reduce_ == ReduceKind::none)
       lay_out_moved(shape.bytes / sizeof(T));
     else
@@ -43,8 +48,8 @@ class Buffers {
       std::fill(output_.begin(), output_.end(), T{});
       return;
     }
-    clear(std::span(second_));
-    clear(std::span(first_));
+    clear(second_.used);
+    clear(first_.used);
     fill(input_, values_of_rank<T>(reduce_, rank_, size_));
   }
 
@@ -96,9 +101,13 @@ class Buffers {
     }
   }
 
-  static std::span<T> resized(std::vector<T>& buffer, std::size_t count) {
-    buffer.resize(count);
-    return buffer;
+  struct Memory {
+    std::span<T> used;
+    std::vector<T> own;
+  };
+  static std::span<T> resized(Memory& memory, std::size_t count) {
+    if (memory.used.empty()) memory.own.resize(count);
+    return memory.used = (memory.used.empty() ? std::span(memory.own) : memory.used).first(count);
   }
 
   std::size_t begin_of(int rank) const { return static_cast<std::size_t>(rank) * block_; }
@@ -129,8 +138,8 @@ class Buffers {
   int root_;
   bool in_place_;
   std::size_t block_;
-  std::vector<T> first_;
-  std::vector<T> second_;
+  Memory first_;
+  Memory second_;
   std::span<T> input_;
   std::span<T> output_;
 };

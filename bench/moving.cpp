@@ -6,6 +6,7 @@
 #include <rondo/gather.hpp>
 #include <rondo/scatter.hpp>
 
+#include "bench/allocated.hpp"
 #include "bench/buffers.hpp"
 #include "bench/element_dispatch.hpp"
 #include "bench/exercises.hpp"
@@ -23,7 +24,9 @@ class Moving final : public Exercise {
         options_(call_options(settings)),
         root_(settings.root),
         in_place_(settings.in_place),
-        buffers_(settings, communicator.rank(), communicator.size(), shape) {}
+        allocated_(communicator, settings, shape),
+        buffers_(settings, communicator.rank(), communicator.size(), shape, allocated_.first.span(),
+                 allocated_.second.span()) {}
 
   void prepare(Contents contents) override { buffers_.prepare(contents); }
 
@@ -49,6 +52,7 @@ class Moving final : public Exercise {
   Options options_;
   int root_;
   bool in_place_;
+  Allocated<T> allocated_;
   Buffers<T> buffers_;
 };
 

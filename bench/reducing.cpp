@@ -4,6 +4,7 @@
 #include <rondo/reduce.hpp>
 #include <rondo/reduce_scatter.hpp>
 
+#include "bench/allocated.hpp"
 #include "bench/buffers.hpp"
 #include "bench/element_dispatch.hpp"
 #include "bench/exercises.hpp"
@@ -22,7 +23,9 @@ class Reducing final : public Exercise {
         root_(settings.root),
         in_place_(settings.in_place),
         options_(call_options(settings)),
-        buffers_(settings, communicator.rank(), communicator.size(), shape) {}
+        allocated_(communicator, settings, shape),
+        buffers_(settings, communicator.rank(), communicator.size(), shape, allocated_.first.span(),
+                 allocated_.second.span()) {}
 
   void prepare(Contents contents) override { buffers_.prepare(contents); }
 
@@ -64,6 +67,7 @@ class Reducing final : public Exercise {
   int root_;
   bool in_place_;
   Options options_;
+  Allocated<T> allocated_;
   Buffers<T> buffers_;
 };
 

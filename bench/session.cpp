@@ -68,6 +68,7 @@ std::string introduction(const Subject& subject, const Settings& settings, int r
       fmt::format("# {} on {}: {} ranks, transport {}", operation.name, subject.library, ranks, subject.transport);
   if (operation.in_place && settings.operation != Operation::broadcast)
     text += settings.in_place ? ", in place" : ", out of place";
+  if (settings.allocate) text += ", allocated";
   text += fmt::format("\n# {}\n# time, algbw and busbw are of the mean over the iterations\n", method(settings));
   return text + table_head();
 }

@@ -101,6 +101,7 @@ void add_options(CLI::App& app, Typed& typed, Settings& settings) {
       ->type_name("SIZE");
   app.add_option("--transport", typed.transport, "as RONDO_TRANSPORT");
   app.add_flag("--in-place", settings.in_place, "input and output in one buffer");
+  app.add_flag("--allocate", settings.allocate, "buffers from rondo::allocate");
 
   app.add_option("-w,--warmup", settings.warmup, "untimed iterations before each size");
   auto* const iterations = app.add_option("-i,--iterations", settings.iterations, "timed iterations of each size");
@@ -163,6 +164,8 @@ void check_meaning(const Settings& settings) {
         fmt::format("-o {} is not defined for -t {}", to_string(settings.reduce), to_string(settings.type)));
   if (settings.in_place && !operation.in_place)
     throw UsageError(fmt::format("{} has no in-place form", operation.name));
+  if (settings.allocate && (operation.point_to_point() || settings.operation == Operation::barrier))
+    throw UsageError(fmt::format("--allocate is for collectives with buffers, not {}", operation.name));
   if (settings.algorithm != Algorithm::automatic) check_algorithm(settings.algorithm, operation);
   if (!settings.plot.empty() && settings.operation == Operation::barrier)
     throw UsageError("barrier has no sizes to plot");

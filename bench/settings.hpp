@@ -36,6 +36,7 @@ struct Settings {
   std::optional<double> seconds;
   int window = 64;  ///< bandwidth: messages in flight, fewer where they are large
   bool in_place = false;
+  bool allocate = false;  ///< buffers from rondo::allocate
   bool check = true;
   std::string json;
   std::string csv;

@@ -1,6 +1,7 @@
 #include "collectives/direct.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "collectives/sliced.hpp"
 
@@ -114,28 +115,59 @@ class Direct {
     port_.fold(step, 0, whole(Buffer::input).part(begin, count), whole(Buffer::output).part(begin, count));
   }
 
-  // Blocks that every reader fetches out of their owner's memory, one copy instead of two.
+  // Without laying anything out: readers take what they need out of its owner's memory, one copy instead of two. That
+  // is mapped (`allocate`), or fetched by the operating system.
 
-  /// Worth it for such blocks: the same answer on every rank.
+  /// Worth trying: the same answer on every rank.
+  bool may_expose() const {
+    const bool by_slices = plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce;
+    return pulls() || (!by_slices && port_.may_be_mapped() && length_bytes() >= kLeastMapped);
+  }
+  /// Worth fetching.
   bool pulls() const {
-    const std::size_t bytes = plan_.blocks.largest() * port_.element_bytes();
-    return port_.readable().value_or(true) && fetches_blocks(plan_.collective, size_, port_.crowded(), bytes);
+    return port_.readable().value_or(true) && fetches_blocks(plan_.collective, size_, port_.crowded(), length_bytes());
   }
   /// In place, inputs are overwritten while others read them.
   bool overwrites() const noexcept { return plan_.collective == Collective::all_to_all; }
-  /// In the input of a rank, what this one needs of it.
-  Range wanted_of(int member) const noexcept {
-    if (plan_.collective == Collective::gather) return {Buffer::input, 0, plan_.blocks.count(member)};
-    return plan_.blocks.in(Buffer::input, rank_);
+  /// What others may need of this rank.
+  Range offered() const noexcept {
+    switch (plan_.collective) {
+      case Collective::broadcast: return is_root() ? whole(Buffer::output) : Range{};
+      case Collective::scatter: return is_root() ? whole(Buffer::input) : Range{};
+      case Collective::gather:
+      case Collective::all_gather: return own_input();
+      default: return whole(Buffer::input);
+    }
+  }
+  /// Whether others need anything of a rank.
+  bool is_owner(int member) const noexcept {
+    switch (plan_.collective) {
+      case Collective::broadcast:
+      case Collective::scatter: return member == plan_.root;
+      case Collective::gather: return member != plan_.root && plan_.blocks.count(member) > 0;
+      case Collective::all_gather: return plan_.blocks.count(member) > 0;
+      default: return true;
+    }
+  }
+  /// Where in what a rank offers lies what this one needs of it.
+  std::size_t offset_in_offered() const noexcept {
+    const bool by_reader = plan_.collective == Collective::scatter || plan_.collective == Collective::all_to_all ||
+                           plan_.collective == Collective::reduce_scatter;
+    return by_reader ? plan_.blocks.begin(rank_) : 0;
   }
   Range place_for(int member) const noexcept {
-    if (plan_.collective == Collective::scatter) return own_output();
-    const Blocks& blocks = plan_.collective == Collective::gather ? plan_.blocks : plan_.recv_blocks;
-    return blocks.in(Buffer::output, member);
+    switch (plan_.collective) {
+      case Collective::broadcast: return whole(Buffer::output);
+      case Collective::scatter:
+      case Collective::reduce_scatter: return own_output();
+      case Collective::all_to_all: return plan_.recv_blocks.in(Buffer::output, member);
+      default: return plan_.blocks.in(Buffer::output, member);
+    }
   }
   /// The ranks that need something of this one.
   Sources readers() const noexcept {
     switch (plan_.collective) {
+      case Collective::broadcast:
       case Collective::scatter: return is_root() ? Sources{0, size_} : Sources{0, 0};
       case Collective::gather: return is_root() ? Sources{0, 0} : Sources{plan_.root, plan_.root + 1};
       default: return {0, size_};
@@ -143,6 +175,9 @@ class Direct {
   }
 
  private:
+  static constexpr std::size_t kLeastMapped = std::size_t{32} << 10;
+  std::size_t length_bytes() const noexcept { return length() * port_.element_bytes(); }
+
   bool is_root() const noexcept { return rank_ == plan_.root; }
   Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }
   Range own_output() const noexcept { return {Buffer::output, 0, plan_.blocks.count(rank_)}; }
@@ -166,7 +201,7 @@ class Direct {
 
 /// Finds out, once for all members alike, whether they may read each other's memory.
 Task find_readable(DirectPort& port, const DirectPort::Step& exposed) {
-  const auto step = port.next_bytes(sizeof(std::uint64_t));
+  const auto step = port.next_word();
   auto room = port.room(step);
   co_await room;
   port.show(step, port.reads_all(exposed) ? 1 : 0);
@@ -179,36 +214,46 @@ Task find_readable(DirectPort& port, const DirectPort::Step& exposed) {
 }
 
 /// `done` stays false, on all ranks alike, where they cannot do it.
-Task run_pulled(DirectPort& port, Direct& direct, bool& done) {
-  const auto step = port.next_bytes(sizeof(DirectPort::Exposed));
+Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
+  const auto step = port.next_exposed();
   auto room = port.room(step);
   co_await room;
-  port.expose(step);
+  port.expose(step, direct.offered());
   port.enter(step);
   auto all = port.entered(step);
   co_await all;
-  if (!port.readable()) {
-    Task found = find_readable(port, step);
-    co_await found;
+  const std::vector<DirectPort::Mapped> ranks = port.mapped(step);
+  bool mapped = true;
+  bool overwritten = false;
+  for (int member = 0; member < port.size(); ++member) {
+    mapped &= !direct.is_owner(member) || ranks[static_cast<std::size_t>(member)].input != nullptr;
+    overwritten |= direct.overwrites() && port.exposed(step, member).in_place != 0;
   }
-  bool possible = *port.readable();
-  for (int member = 0; direct.overwrites() && member < port.size(); ++member) {
-    possible &= port.exposed(step, member).in_place == 0;
+  if (overwritten) co_return;
+  if (!mapped) {
+    if (!direct.pulls()) co_return;
+    if (!port.readable()) {
+      Task found = find_readable(port, step);
+      co_await found;
+    }
+    if (!*port.readable()) co_return;
   }
-  if (!possible) co_return;
   done = true;
 
   direct.copy_own();
   const Direct::Sources sources = direct.sources();
-  for (int turn = 1; turn < port.size(); ++turn) {
+  if (direct.folds()) port.fold_mapped(ranks, direct.offset_in_offered(), direct.place_for(port.rank()));
+  for (int turn = 1; turn < port.size() && !direct.folds(); ++turn) {
     const int member = (port.rank() + turn) % port.size();
     if (member < sources.first || member >= sources.last) continue;
-    port.pull(port.exposed(step, member), member, direct.wanted_of(member), direct.place_for(member));
+    port.fetch(step, ranks[static_cast<std::size_t>(member)], member, direct.offset_in_offered(),
+               direct.place_for(member));
   }
   port.finish(step, port.rank());
   port.wake_sleepers();
   const Direct::Sources readers = direct.readers();
   for (int reader = readers.first; reader < readers.last; ++reader) {
+    if (reader == port.rank()) continue;
     auto finished = port.finished(step, reader);
     co_await finished;
   }
@@ -219,10 +264,10 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
   const std::size_t length = direct.length();
   const std::size_t window = port.window(plan.chunk, direct.shares());
   const Direct::Sources sources = direct.sources();
-  if (!begun.step && direct.pulls()) {
+  if (!begun.step && direct.may_expose()) {
     bool done = false;
-    Task pulled = run_pulled(port, direct, done);
-    co_await pulled;
+    Task exposed = run_exposed(port, direct, done);
+    co_await exposed;
     if (done) co_return;
   }
   if (!begun.step) direct.copy_own();

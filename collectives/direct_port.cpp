@@ -128,51 +128,81 @@ void DirectPort::fold_into(const Step& step, std::size_t at, const Range& own, s
   memory_.reduction().fold(inputs, into, own.count);
 }
 
-void DirectPort::show_buffers(const Step& step, std::size_t count) {
+void DirectPort::expose(const Step& step, const Range& input, const Range& output) {
   const SharedRegions& regions = team_.commons.regions();
-  const Range whole{Buffer::input, 0, count};
-  Buffers mine;
-  mine.input = regions.find(memory_.readable(whole), memory_.bytes(whole), rank());
-  mine.output = regions.find(memory_.readable({Buffer::output, 0, count}), memory_.bytes(whole), rank());
-  std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
-}
-
-bool DirectPort::find_buffers(const Step& step, std::vector<Mapped>& ranks) const {
-  const SharedRegions& regions = team_.commons.regions();
-  Buffers mine;
-  std::memcpy(&mine, arena_.bytes(step, rank()), sizeof mine);
-  if (mine.input.region == 0 || mine.output.region == 0) return false;
-  for (int member = 0; member < size(); ++member) {
-    Buffers theirs;
-    std::memcpy(&theirs, arena_.bytes(step, member), sizeof theirs);
-    if (theirs.input.region != mine.input.region || theirs.output.region != mine.output.region) return false;
-    ranks.push_back({regions.part(theirs.input.region, member) + theirs.input.offset,
-                     regions.part(theirs.output.region, member) + theirs.output.offset});
-  }
-  return true;
-}
-
-void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t begin, std::size_t count) {
-  const std::size_t offset = begin * memory_.element_bytes();
-  const std::size_t bytes = count * memory_.element_bytes();
-  Addresses addresses(ranks.size());
-  const auto inputs = addresses.all();
-  std::transform(ranks.begin(), ranks.end(), inputs.begin(), [&](const Mapped& one) { return one.input + offset; });
-  std::byte* const result = ranks[static_cast<std::size_t>(rank())].output + offset;
-  memory_.reduction().fold(inputs, result, count);
-  memory_.finish(result, count);
-  for (const Mapped& one : ranks) {
-    if (one.output + offset != result) std::memcpy(one.output + offset, result, bytes);
-  }
-}
-
-void DirectPort::expose(const Step& step) {
   Exposed mine;
   mine.word = ProcessWord::own();
   mine.process = ::getpid();
-  mine.input = reinterpret_cast<std::uint64_t>(memory_.input());
+  mine.address = reinterpret_cast<std::uint64_t>(memory_.readable(input));
   mine.in_place = in_place_ ? 1 : 0;
+  mine.input = regions.find(memory_.readable(input), memory_.bytes(input), rank());
+  mine.output = regions.find(memory_.writable(output), memory_.bytes(output), rank());
+  mine.known = regions.known();
   std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
+}
+
+std::vector<DirectPort::Mapped> DirectPort::mapped(const Step& step) const {
+  const SharedRegions& regions = team_.commons.regions();
+  std::vector<Mapped> ranks(static_cast<std::size_t>(size()));
+  // Who has given a buffer up may not map the others' any more; then nobody is to reckon with it.
+  for (int member = 0; member < size(); ++member) {
+    if (exposed(step, member).known != exposed(step, rank()).known) return ranks;
+  }
+  const auto reach = [&](const SharedRegions::Place& place, int member) -> std::shared_ptr<std::byte> {
+    auto part = place.region != 0 ? regions.part(place.region, member) : nullptr;
+    if (!part) return nullptr;
+    std::byte* const begin = part.get() + place.offset;
+    return {std::move(part), begin};
+  };
+  for (int member = 0; member < size(); ++member) {
+    const Exposed theirs = exposed(step, member);
+    ranks[static_cast<std::size_t>(member)] = {reach(theirs.input, member), reach(theirs.output, member)};
+  }
+  return ranks;
+}
+
+void DirectPort::fold_mapped_into(std::span<const Mapped> ranks, std::size_t at, std::size_t count, std::byte* into) {
+  const std::size_t offset = at * memory_.element_bytes();
+  Addresses addresses(ranks.size());
+  const auto inputs = addresses.all();
+  std::transform(ranks.begin(), ranks.end(), inputs.begin(),
+                 [&](const Mapped& one) { return one.input.get() + offset; });
+  memory_.reduction().fold(inputs, into, count);
+  memory_.finish(into, count);
+}
+
+void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t at, std::size_t count) {
+  const std::size_t offset = at * memory_.element_bytes();
+  const std::byte* result = nullptr;
+  for (int turn = 0; turn < size(); ++turn) {
+    const Mapped& one = ranks[static_cast<std::size_t>((rank() + turn) % size())];
+    if (!one.output) continue;
+    std::byte* const into = one.output.get() + offset;
+    if (result) {
+      std::memcpy(into, result, count * memory_.element_bytes());
+    } else {
+      fold_mapped_into(ranks, at, count, into);
+      result = into;
+    }
+  }
+}
+
+void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t at, const Range& to) {
+  if (to.count > 0) fold_mapped_into(ranks, at, to.count, memory_.writable(to));
+}
+
+void DirectPort::fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to) {
+  if (to.count == 0) return;
+  const std::span into(memory_.writable(to), memory_.bytes(to));
+  const std::size_t offset = at * memory_.element_bytes();
+  if (from.input) {
+    std::memcpy(into.data(), from.input.get() + offset, into.size());
+    return;
+  }
+  const Exposed theirs = exposed(step, member);
+  if (read_process(static_cast<pid_t>(theirs.process), theirs.address + offset, into)) return;
+  throw Error(Errc::peer_failed, fmt::format("cannot read {} bytes in the memory of rank {}: {}", into.size(),
+                                             team_.member(member), std::generic_category().message(errno)));
 }
 
 DirectPort::Exposed DirectPort::exposed(const Step& step, int member) const {
@@ -197,14 +227,6 @@ std::uint64_t DirectPort::shown(const Step& step, int member) const {
   std::uint64_t word = 0;
   std::memcpy(&word, arena_.bytes(step, member), sizeof word);
   return word;
-}
-
-void DirectPort::pull(const Exposed& from, int member, const Range& input, const Range& to) {
-  if (to.count == 0) return;
-  const std::span into(memory_.writable(to), memory_.bytes(to));
-  if (read_process(static_cast<pid_t>(from.process), from.input + input.begin * memory_.element_bytes(), into)) return;
-  throw Error(Errc::peer_failed, fmt::format("cannot read {} bytes in the memory of rank {}: {}", into.size(),
-                                             team_.member(member), std::generic_category().message(errno)));
 }
 
 void DirectPort::copy(const Range& from, const Range& to) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -110,46 +111,52 @@ class DirectPort {
 
   void copy(const Range& from, const Range& to);
 
-  /// Where a rank's input and output lie among the buffers that all ranks map, as it tells the others in a step.
-  struct Buffers {
-    SharedRegions::Place input;
+  // Memory that others reach where it is, for a collective that lays nothing out.
+
+  /// What a rank tells of its memory in a step.
+  struct Exposed {
+    ProcessWord word;  ///< with `process` and `address`: for who reads it there
+    std::int64_t process = 0;
+    std::uint64_t address = 0;
+    std::uint64_t in_place = 0;
+    SharedRegions::Place input;  ///< among the buffers that all ranks map
     SharedRegions::Place output;
+    std::uint64_t known = 0;  ///< see SharedRegions
   };
-  /// The same as this rank reaches them.
+  /// What it exposes, as this rank maps it; nullptr: it does not, or there is nothing.
   struct Mapped {
-    const std::byte* input;
-    std::byte* output;
+    std::shared_ptr<std::byte> input;
+    std::shared_ptr<std::byte> output;
   };
-  /// Whether anybody has such buffers: the same answer on every rank.
+  /// Whether anybody has buffers that all ranks map: the same answer on every rank.
   bool may_be_mapped() const noexcept { return team_.commons.regions().any(); }
   std::size_t element_bytes() const noexcept { return memory_.element_bytes(); }
-  Step next_bytes(std::size_t bytes) noexcept { return arena_.next(bytes); }
-  void show_buffers(const Step& step, std::size_t count);
-  /// After all have entered. False, on every rank alike: not all buffers are in the same two regions.
-  bool find_buffers(const Step& step, std::vector<Mapped>& ranks) const;
-  /// Combines so many elements of all ranks, in rank order, and writes the result to all.
-  void fold_mapped(std::span<const Mapped> ranks, std::size_t begin, std::size_t count);
+  Step next_exposed() noexcept { return arena_.next(sizeof(Exposed)); }
+  /// Tells the others what they may read of this rank, and what they are to write.
+  void expose(const Step& step, const Range& input, const Range& output = {});
+  /// After all have entered. What is mapped is so on every rank alike.
+  std::vector<Mapped> mapped(const Step& step) const;
+  Exposed exposed(const Step& step, int member) const;
 
-  /// What a rank tells of its memory in a step, for others to read there.
-  struct Exposed {
-    ProcessWord word;
-    std::int64_t process = 0;
-    std::uint64_t input = 0;
-    std::uint64_t in_place = 0;
-  };
+  /// Combines so many elements of all inputs, from element `at` on, in rank order, and writes the result to all
+  /// outputs.
+  void fold_mapped(std::span<const Mapped> ranks, std::size_t at, std::size_t count);
+  /// The same to a range of this rank's.
+  void fold_mapped(std::span<const Mapped> ranks, std::size_t at, const Range& to);
+  /// Copies from a member's input, from element `at` on: where it is mapped, or else out of its process, which throws
+  /// Error{peer_failed}.
+  void fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
+
   bool crowded() const noexcept { return group_.engine().settings().oversubscribed; }
   /// See Commons::readable.
   std::optional<bool> readable() const noexcept { return team_.commons.readable(); }
   void found_readable(bool all) noexcept { team_.commons.found_readable(all); }
-  void expose(const Step& step);
-  Exposed exposed(const Step& step, int member) const;
   /// This rank may read every other's memory.
   bool reads_all(const Step& step) const;
   /// A word of each rank in a step.
+  Step next_word() noexcept { return arena_.next(sizeof(std::uint64_t)); }
   void show(const Step& step, std::uint64_t word);
   std::uint64_t shown(const Step& step, int member) const;
-  /// Copies from the input of another process. Throws Error{peer_failed}.
-  void pull(const Exposed& from, int member, const Range& input, const Range& to);
 
  private:
   bool soon(Members members);
@@ -165,6 +172,7 @@ class DirectPort {
   static bool has_entered(const DirectPort& port, const Step& step, int member);
 
   void fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into);
+  void fold_mapped_into(std::span<const Mapped> ranks, std::size_t at, std::size_t count, std::byte* into);
 
   Group& group_;
   Team& team_;

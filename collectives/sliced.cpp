@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "collectives/mapped_all_reduce.hpp"
+#include "collectives/mapped.hpp"
 #include "collectives/shared_work.hpp"
 
 namespace rondo::detail {
 
 Task run_sliced(DirectPort& port, const Plan& plan) {
-  if (plan.collective == Collective::all_reduce && port.may_be_mapped()) {
+  if (port.may_be_mapped()) {
     bool done = false;
-    Task mapped = mapped_all_reduce(port, plan, done);
+    Task mapped = run_mapped(port, plan, done);
     co_await mapped;
     if (done) co_return;
   }

@@ -1,5 +1,7 @@
 #include "runtime/shared_regions.hpp"
 
+#include <utility>
+
 namespace rondo::detail {
 
 SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t bytes, int member) const noexcept {
@@ -13,12 +15,22 @@ SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t byte
   return {};
 }
 
-std::byte* SharedRegions::part(std::uint64_t number, int member) const noexcept {
+std::shared_ptr<std::byte> SharedRegions::part(std::uint64_t number, int member) const noexcept {
   for (const Region& region : regions_) {
-    const auto memory = region.number == number ? region.memory.lock() : nullptr;
-    if (memory) return memory->data() + static_cast<std::size_t>(member) * region.part_bytes;
+    auto memory = region.number == number ? region.memory.lock() : nullptr;
+    if (!memory) continue;
+    std::byte* const begin = memory->data() + static_cast<std::size_t>(member) * region.part_bytes;
+    return {std::move(memory), begin};
   }
   return nullptr;
+}
+
+std::uint64_t SharedRegions::known() const noexcept {
+  std::uint64_t known = 0;
+  for (const Region& region : regions_) {
+    if (!region.memory.expired()) known = (known ^ region.number) * 0x9e3779b97f4a7c15u;
+  }
+  return known;
 }
 
 }  // namespace rondo::detail

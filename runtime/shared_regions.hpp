@@ -29,8 +29,11 @@ class SharedRegions {
     regions_.push_back({number, memory, part_bytes});
   }
   Place find(const std::byte* data, std::size_t bytes, int member) const noexcept;
-  /// The begin of a member's part; nullptr: the region is not known here any more.
-  std::byte* part(std::uint64_t number, int member) const noexcept;
+  /// The begin of a member's part, which stays mapped as long as this is held; nullptr: the region is not known here
+  /// any more.
+  std::shared_ptr<std::byte> part(std::uint64_t number, int member) const noexcept;
+  /// A fingerprint of the regions that are known here: members with the same one know the same.
+  std::uint64_t known() const noexcept;
 
  private:
   struct Region {

@@ -1,4 +1,4 @@
-#include "collectives/mapped_all_reduce.hpp"
+#include "collectives/mapped.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -13,16 +13,21 @@ constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
 
 }  // namespace
 
-Task mapped_all_reduce(DirectPort& port, const Plan& plan, bool& done) {
-  const auto step = port.next_bytes(sizeof(DirectPort::Buffers));
+Task run_mapped(DirectPort& port, const Plan& plan, bool& done) {
+  const auto has_output = [&](int rank) { return plan.collective == Collective::all_reduce || rank == plan.root; };
+  const auto step = port.next_exposed();
   auto room = port.room(step);
   co_await room;
-  port.show_buffers(step, plan.blocks.total());
+  port.expose(step, plan.blocks.whole(Buffer::input),
+              has_output(port.rank()) ? plan.blocks.whole(Buffer::output) : Range{});
   port.enter(step);
   auto all = port.entered(step);
   co_await all;
-  std::vector<DirectPort::Mapped> ranks;
-  if (!port.find_buffers(step, ranks)) co_return;
+  const std::vector<DirectPort::Mapped> ranks = port.mapped(step);
+  for (int member = 0; member < port.size(); ++member) {
+    const DirectPort::Mapped& theirs = ranks[static_cast<std::size_t>(member)];
+    if (!theirs.input || (has_output(member) && !theirs.output)) co_return;
+  }
   done = true;
 
   const SharedWork work(port, plan.blocks.total());

@@ -1,0 +1,283 @@
+// Collectives on buffers from `allocate`: the same results as on ordinary ones, whoever has which.
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace rondo;
+using namespace rondo::testing;
+
+namespace {
+
+std::vector<float> harmonic(int rank, std::size_t count) {
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i)
+    data[i] = 1.0F / static_cast<float>(i + 1 + 7 * static_cast<std::size_t>(rank));
+  return data;
+}
+
+constexpr std::size_t kBlock = 20'001;  // long enough to be read where it is
+
+/// Whose buffers lie where.
+enum class Where { two_regions, one_region, not_of_rank_0, inputs_only, ordinary };
+
+/// Buffers of a rank, at another place on each.
+class Places {
+ public:
+  explicit Places(Communicator& world)
+      : rank_(static_cast<std::size_t>(world.rank())),
+        most_(kBlock * static_cast<std::size_t>(world.size())),
+        one_(rondo::allocate<float>(world, 2 * most_ + 100)),
+        two_(rondo::allocate<float>(world, most_ + 100)) {}
+
+  void choose(Where where) { where_ = where; }
+  std::span<float> input(std::size_t count) {
+    return is_ordinary() ? own(first_, count) : part(one_, 3 * rank_, count);
+  }
+  std::span<float> output(std::size_t count) {
+    if (is_ordinary() || where_ == Where::inputs_only) return own(second_, count);
+    return where_ == Where::one_region ? part(one_, most_ + 50 + rank_, count) : part(two_, 7 * rank_, count);
+  }
+
+ private:
+  bool is_ordinary() const { return where_ == Where::ordinary || (where_ == Where::not_of_rank_0 && rank_ == 0); }
+  static std::span<float> own(std::vector<float>& memory, std::size_t count) {
+    memory.resize(count);
+    return memory;
+  }
+  static std::span<float> part(SharedBuffer<float>& memory, std::size_t begin, std::size_t count) {
+    return memory.span().subspan(begin, count);
+  }
+
+  Where where_ = Where::ordinary;
+  std::size_t rank_;
+  std::size_t most_;
+  SharedBuffer<float> one_;
+  SharedBuffer<float> two_;
+  std::vector<float> first_;
+  std::vector<float> second_;
+};
+
+/// One collective with one root: from `in` to `out`, whose lengths may be 0 on ranks that have none.
+struct Case {
+  std::string name;
+  std::function<std::size_t(int rank, int size)> in, out;
+  std::function<void(Communicator&, std::span<const float>, std::span<float>)> run;
+};
+
+std::vector<Case> cases(int root) {
+  const auto block = [](int, int) { return kBlock; };
+  const auto all = [](int, int size) { return kBlock * static_cast<std::size_t>(size); };
+  const auto block_at_root = [root](int rank, int) { return rank == root ? kBlock : 0; };
+  const auto all_at_root = [root, all](int rank, int size) { return rank == root ? all(rank, size) : 0; };
+  using In = std::span<const float>;
+  using Out = std::span<float>;
+  return {
+      {"all_reduce", block, block, [](Communicator& world, In in, Out out) { all_reduce(world, in, out, sum); }},
+      {"direct all_reduce", block, block,
+       [](Communicator& world, In in, Out out) { all_reduce(world, in, out, sum, {Algorithm::direct}); }},
+      {"reduce", block, block_at_root,
+       [root](Communicator& world, In in, Out out) { reduce(world, in, out, sum, root); }},
+      {"reduce_scatter", all, block, [](Communicator& world, In in, Out out) { reduce_scatter(world, in, out, sum); }},
+      {"all_gather", block, all, [](Communicator& world, In in, Out out) { all_gather(world, in, out); }},
+      {"gather", block, all_at_root, [root](Communicator& world, In in, Out out) { gather(world, in, out, root); }},
+      {"scatter", all_at_root, block, [root](Communicator& world, In in, Out out) { scatter(world, in, out, root); }},
+      {"all_to_all", all, all, [](Communicator& world, In in, Out out) { all_to_all(world, in, out); }},
+  };
+}
+
+/// The same in one buffer of `count(size)` elements.
+struct InPlace {
+  std::string name;
+  std::function<std::size_t(int size)> count;
+  std::function<void(Communicator&, std::span<float>)> run;
+};
+
+std::vector<InPlace> in_place(int root) {
+  const auto block = [](int) { return kBlock; };
+  const auto all = [](int size) { return kBlock * static_cast<std::size_t>(size); };
+  const auto own = [](Communicator& world, std::span<float> data) {
+    return data.subspan(kBlock * static_cast<std::size_t>(world.rank()), kBlock);
+  };
+  using Data = std::span<float>;
+  return {
+      {"all_reduce", block, [](Communicator& world, Data data) { all_reduce(world, data, sum); }},
+      {"reduce", block, [root](Communicator& world, Data data) { reduce(world, data, sum, root); }},
+      {"broadcast", block, [root](Communicator& world, Data data) { broadcast(world, data, root); }},
+      {"reduce_scatter", all, [](Communicator& world, Data data) { reduce_scatter(world, data, sum); }},
+      {"all_gather", all, [](Communicator& world, Data data) { all_gather(world, data); }},
+      {"gather", all,
+       [root, own](Communicator& world, Data data) {
+         gather(world, std::span<const float>(own(world, data)), data, root);
+       }},
+      {"scatter", all,
+       [root, own](Communicator& world, Data data) {
+         scatter(world, std::span<const float>(data), own(world, data), root);
+       }},
+      {"all_to_all", all, [](Communicator& world, Data data) { all_to_all(world, data); }},
+  };
+}
+
+/// What of a buffer means something after it: a rank's own block where the operation leaves it no more.
+std::span<const float> meant(const InPlace& call, Communicator& world, int root, std::span<const float> data) {
+  const auto rank = static_cast<std::size_t>(world.rank());
+  if (call.name == "reduce_scatter" || call.name == "scatter") return data.subspan(kBlock * rank, kBlock);
+  if ((call.name == "reduce" || call.name == "gather") && world.rank() != root) return {};
+  return data;
+}
+
+}  // namespace
+
+TEST_CASE("collectives on buffers that all ranks map give what they give on others", "[collectives][allocate]") {
+  for (const int size : {1, 2, 3, 5}) {
+    run_ranks(size, [size](Communicator& world) {
+      Places places(world);
+      const int rank = world.rank();
+      for (int round = 0; round < 3; ++round) {
+        for (const Case& call : cases(round % size)) {
+          const auto mine = harmonic(rank + round, call.in(rank, size));
+          std::vector<float> wanted;
+          for (const Where where :
+               {Where::ordinary, Where::two_regions, Where::one_region, Where::not_of_rank_0, Where::inputs_only}) {
+            places.choose(where);
+            const auto in = places.input(mine.size());
+            const auto out = places.output(call.out(rank, size));
+            std::copy(mine.begin(), mine.end(), in.begin());
+            std::fill(out.begin(), out.end(), -1.0F);
+            call.run(world, in, out);
+            if (where == Where::ordinary) wanted.assign(out.begin(), out.end());
+            const std::string what = call.name + ", buffers " + std::to_string(static_cast<int>(where));
+            require(std::ranges::equal(out, wanted), what);
+            require(std::ranges::equal(in, mine), what + ": the input");
+            std::fill(in.begin(), in.end(), 1e9F);  // it is the caller's again
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("collectives in one mapped buffer give what they give in an ordinary one", "[collectives][allocate]") {
+  for (const int size : {1, 2, 3, 5}) {
+    run_ranks(size, [size](Communicator& world) {
+      Places places(world);
+      for (int round = 0; round < 3; ++round) {
+        const int root = round % size;
+        for (const InPlace& call : in_place(root)) {
+          const auto mine = harmonic(world.rank() + round, call.count(size));
+          std::vector<float> wanted = mine;
+          call.run(world, wanted);
+          for (const Where where : {Where::one_region, Where::not_of_rank_0}) {
+            places.choose(where);
+            const auto data = places.input(mine.size());
+            std::copy(mine.begin(), mine.end(), data.begin());
+            call.run(world, data);
+            require(std::ranges::equal(meant(call, world, root, data), meant(call, world, root, wanted)),
+                    call.name + " in place, buffers " + std::to_string(static_cast<int>(where)));
+            std::fill(data.begin(), data.end(), 1e9F);
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("blocks of all lengths, none among them, are read out of mapped buffers", "[collectives][allocate]") {
+  run_ranks(3, [](Communicator& world) {
+    const std::vector<std::size_t> counts{0, 30'000, 9};
+    const std::size_t count = counts[static_cast<std::size_t>(world.rank())];
+    auto in = rondo::allocate<float>(world, 30'009);
+    auto out = rondo::allocate<float>(world, 30'009);
+    const auto mine = harmonic(world.rank(), count);
+    std::copy(mine.begin(), mine.end(), in.begin());
+    const auto check = [&](std::size_t begin, int rank) {
+      const auto wanted = harmonic(rank, counts[static_cast<std::size_t>(rank)]);
+      return std::ranges::equal(out.span().subspan(begin, wanted.size()), wanted);
+    };
+    all_gather(world, std::span<const float>(in.span().first(count)), out.span(), counts);
+    require(check(0, 1) && check(30'000, 2), "all_gather by counts");
+    std::fill(out.begin(), out.end(), 0.0F);
+    gather(world, std::span<const float>(in.span().first(count)), out.span(), counts, 2);
+    require(world.rank() != 2 || (check(0, 1) && check(30'000, 2)), "gather by counts");
+  });
+}
+
+TEST_CASE("a buffer that one rank has given up is ordinary to all", "[collectives][allocate]") {
+  run_ranks(3, [](Communicator& world) {
+    auto kept = rondo::allocate<float>(world, kBlock);
+    auto given_up = rondo::allocate<float>(world, kBlock);
+    if (world.rank() == 1) given_up = {};
+    std::vector<float> own(kBlock);
+    const auto data = world.rank() == 1 ? std::span(own) : given_up.span();
+    const auto mine = harmonic(world.rank(), kBlock);
+    std::copy(mine.begin(), mine.end(), data.begin());
+    broadcast(world, data, 2);
+    require(std::ranges::equal(data, harmonic(2, kBlock)), "broadcast");
+    all_reduce(world, data, kept.span(), max);
+    require(std::ranges::equal(kept.span(), harmonic(2, kBlock)), "all_reduce");
+  });
+}
+
+TEST_CASE("buffers that all ranks map are reduced without a copy, to the same bits", "[collectives][allocate]") {
+  for (const int size : {1, 2, 3, 5}) {
+    run_ranks(size, [](Communicator& world) {
+      auto mapped = rondo::allocate<float>(world, 50'000);
+      auto target = rondo::allocate<float>(world, 50'000);
+      require(mapped[49'999] == 0.0F, "not zeroed");
+      const std::size_t begin = 3 * static_cast<std::size_t>(world.rank());  // another place on each rank
+      for (const std::size_t count : {5'000, 40'001}) {
+        const auto mine = harmonic(world.rank(), count);
+        std::vector<float> wanted = mine;
+        all_reduce(world, std::span(wanted), sum);
+        const auto in = mapped.span().subspan(begin, count);
+        std::copy(mine.begin(), mine.end(), in.begin());
+        all_reduce(world, in, target.span().first(count), sum);
+        require(std::equal(wanted.begin(), wanted.end(), target.begin()), "apart");
+        require(std::equal(mine.begin(), mine.end(), in.begin()), "the input");
+        all_reduce(world, in, sum);
+        require(std::equal(wanted.begin(), wanted.end(), in.begin()), "in place");
+        std::vector<float> ordinary = mine;
+        if (world.rank() == 0) std::copy(mine.begin(), mine.end(), in.begin());
+        all_reduce(world, world.rank() == 0 ? in : std::span(ordinary), sum);
+        require(std::equal(wanted.begin(), wanted.end(), world.rank() == 0 ? in.begin() : std::span(ordinary).begin()),
+                "one rank's buffer mapped, the others' not");
+      }
+    });
+  }
+}
+
+TEST_CASE("a mapped buffer outlives its communicator, and others may be allocated after it",
+          "[collectives][allocate]") {
+  run_ranks(3, [](Communicator& world) {
+    rondo::SharedBuffer<int> kept;
+    {
+      auto group = world.dup();
+      for (int i = 0; i < 5; ++i) {
+        auto buffer = rondo::allocate<int>(group, 10'000);
+        buffer[9'999] = world.rank() + i;
+        all_reduce(group, buffer.span(), sum);
+        require(buffer[9'999] == 3 + 3 * i, "all_reduce");
+        kept = std::move(buffer);
+      }
+    }
+    all_reduce(world, kept.span(), sum);  // of another communicator: memory like any other
+    require(kept[9'999] == 45, "the kept buffer");
+  });
+}
+
+TEST_CASE("ranks that allocate different sizes all hear of both", "[collectives][allocate]") {
+  const auto outcomes = try_ranks(
+      3, [](Communicator& world) { const auto buffer = rondo::allocate<int>(world, world.rank() == 1 ? 7 : 8); });
+  for (const auto& outcome : outcomes) {
+    INFO(outcome.error);
+    CHECK(outcome.code == Errc::collective_mismatch);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("allocate"));
+  }
+}

@@ -1,7 +1,7 @@
 #include "collectives/direct.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <limits>
 
 #include "collectives/sliced.hpp"
 
@@ -119,10 +119,7 @@ class Direct {
   // is mapped (`allocate`), or fetched by the operating system.
 
   /// Worth trying: the same answer on every rank.
-  bool may_expose() const {
-    const bool by_slices = plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce;
-    return pulls() || (!by_slices && port_.may_be_mapped() && length_bytes() >= kLeastMapped);
-  }
+  bool may_expose() const { return pulls() || (port_.may_be_mapped() && length_bytes() >= least_mapped()); }
   /// Worth fetching.
   bool pulls() const {
     return port_.readable().value_or(true) && fetches_blocks(plan_.collective, size_, port_.crowded(), length_bytes());
@@ -175,7 +172,16 @@ class Direct {
   }
 
  private:
-  static constexpr std::size_t kLeastMapped = std::size_t{32} << 10;
+  std::size_t least_mapped() const noexcept {
+    switch (plan_.collective) {
+      case Collective::all_reduce:
+      case Collective::reduce:
+        return std::numeric_limits<std::size_t>::max();  // see run_mapped
+      // Its root, which need not wait for anybody otherwise, waits for all to have had a turn on a core.
+      case Collective::broadcast: return std::size_t{port_.crowded() ? 128U : 32U} << 10;
+      default: return std::size_t{32} << 10;
+    }
+  }
   std::size_t length_bytes() const noexcept { return length() * port_.element_bytes(); }
 
   bool is_root() const noexcept { return rank_ == plan_.root; }
@@ -222,7 +228,7 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   port.enter(step);
   auto all = port.entered(step);
   co_await all;
-  const std::vector<DirectPort::Mapped> ranks = port.mapped(step);
+  const DirectPort::MappedRanks ranks = port.mapped(step);
   bool mapped = true;
   bool overwritten = false;
   for (int member = 0; member < port.size(); ++member) {

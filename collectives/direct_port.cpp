@@ -141,9 +141,9 @@ void DirectPort::expose(const Step& step, const Range& input, const Range& outpu
   std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
 }
 
-std::vector<DirectPort::Mapped> DirectPort::mapped(const Step& step) const {
+DirectPort::MappedRanks DirectPort::mapped(const Step& step) const {
   const SharedRegions& regions = team_.commons.regions();
-  std::vector<Mapped> ranks(static_cast<std::size_t>(size()));
+  MappedRanks ranks(static_cast<std::size_t>(size()));
   // Who has given a buffer up may not map the others' any more; then nobody is to reckon with it.
   for (int member = 0; member < size(); ++member) {
     if (exposed(step, member).known != exposed(step, rank()).known) return ranks;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <rondo/port.hpp>
+#include <rondo/task.hpp>
 
 #include "collectives/host_memory_port.hpp"
 #include "runtime/arena.hpp"
@@ -16,6 +17,18 @@
 #include "transport/process_memory.hpp"
 
 namespace rondo::detail {
+
+/// For what lives as long as an operation: memory from the pool of its coroutine frames.
+template <typename T>
+struct PooledAllocator {
+  using value_type = T;
+  PooledAllocator() = default;
+  template <typename Other>
+  PooledAllocator(const PooledAllocator<Other>&) noexcept {}
+  T* allocate(std::size_t count) { return static_cast<T*>(allocate_frame(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t count) noexcept { free_frame(memory, count * sizeof(T)); }
+  friend bool operator==(const PooledAllocator&, const PooledAllocator&) = default;
+};
 
 /// What the direct algorithms talk to: the ranges of one collective's buffers, and an arena in which every rank lays
 /// out bytes that the others read. Members are known by their places in the team; counts and offsets are in elements.
@@ -128,6 +141,7 @@ class DirectPort {
     std::shared_ptr<std::byte> input;
     std::shared_ptr<std::byte> output;
   };
+  using MappedRanks = std::vector<Mapped, PooledAllocator<Mapped>>;
   /// Whether anybody has buffers that all ranks map: the same answer on every rank.
   bool may_be_mapped() const noexcept { return team_.commons.regions().any(); }
   std::size_t element_bytes() const noexcept { return memory_.element_bytes(); }
@@ -135,7 +149,7 @@ class DirectPort {
   /// Tells the others what they may read of this rank, and what they are to write.
   void expose(const Step& step, const Range& input, const Range& output = {});
   /// After all have entered. What is mapped is so on every rank alike.
-  std::vector<Mapped> mapped(const Step& step) const;
+  MappedRanks mapped(const Step& step) const;
   Exposed exposed(const Step& step, int member) const;
 
   /// Combines so many elements of all inputs, from element `at` on, in rank order, and writes the result to all

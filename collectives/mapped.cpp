@@ -1,7 +1,6 @@
 #include "collectives/mapped.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "collectives/shared_work.hpp"
 
@@ -23,7 +22,7 @@ Task run_mapped(DirectPort& port, const Plan& plan, bool& done) {
   port.enter(step);
   auto all = port.entered(step);
   co_await all;
-  const std::vector<DirectPort::Mapped> ranks = port.mapped(step);
+  const DirectPort::MappedRanks ranks = port.mapped(step);
   for (int member = 0; member < port.size(); ++member) {
     const DirectPort::Mapped& theirs = ranks[static_cast<std::size_t>(member)];
     if (!theirs.input || (has_output(member) && !theirs.output)) co_return;

@@ -18,7 +18,8 @@ struct ComparisonPlan {
   std::vector<int> ranks;
   std::vector<std::string> peers;
   int rounds = 5;
-  double seconds = 0.1;  ///< about, for each loop
+  double seconds = 0.1;   ///< about, for each loop
+  bool allocate = false;  ///< rondo's collectives on buffers from rondo::allocate
   Limits limits;
 };
 

@@ -158,11 +158,14 @@ Command rondo_loops(const Variables& environment) {
   return {{find_launcher(), "-n", "RANKS", "--no-prefix", "--", own_path(), "loops"}, environment};
 }
 
-Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers) {
+Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers, bool allocate) {
   Field field;
   const Collector collector{paths, field};
-  collector.add(std::string(kRondo), "default", Path::shm, rondo_loops({{"RONDO_TRANSPORT", "auto"}}));
-  collector.add(std::string(kRondo), "default", Path::tcp, rondo_loops({{"RONDO_TRANSPORT", "tcp"}}));
+  for (const auto& [path, transport] : {std::pair{Path::shm, "auto"}, std::pair{Path::tcp, "tcp"}}) {
+    Command loops = rondo_loops({{"RONDO_TRANSPORT", transport}});
+    if (allocate) loops.words.emplace_back("--allocate");
+    collector.add(std::string(kRondo), allocate ? "allocate" : "default", path, std::move(loops));
+  }
   for (const auto& name : peers) {
     const auto* const peer =
         std::find_if(kPeers.begin(), kPeers.end(), [&](const Peer& one) { return one.name == name; });

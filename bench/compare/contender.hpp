@@ -41,9 +41,9 @@ struct Field {
   std::vector<Absence> absent;
 };
 
-/// What this machine has of the libraries named. Throws UsageError for a name it does not know, std::runtime_error
-/// where rondo-run is missing.
-Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers);
+/// What this machine has of the libraries named; `allocate`: rondo's collectives on buffers from rondo::allocate.
+/// Throws UsageError for a name it does not know, std::runtime_error where rondo-run is missing.
+Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers, bool allocate = false);
 
 /// Every peer that can be named.
 std::vector<std::string> known_peers();

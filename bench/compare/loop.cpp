@@ -30,8 +30,9 @@ void print_line(Fabric& fabric, const std::string& line) {
   std::fflush(stdout);
 }
 
-Settings settings_of(const Loop& loop) {
+Settings settings_of(const Loop& loop, bool allocate) {
   Settings settings;
+  settings.allocate = allocate;
   settings.operation = loop.operation;
   settings.algorithm = loop.algorithm;
   settings.chunk_bytes = loop.chunk_bytes;
@@ -71,6 +72,7 @@ LoopSettings parse_loop_settings(const std::string& program, const std::vector<s
   app.add_option("--loops", loops, "OPERATION:BYTES,...")->required();
   app.add_option("--seconds", settings.seconds, "about, for each loop")->check(check_positive);
   app.add_option("-n", settings.ranks, "start so many ranks");
+  app.add_flag("--allocate", settings.allocate, "rondo: buffers of collectives from rondo::allocate");
   parse(app, arguments);
   for (const auto& text : split(loops, ',')) settings.loops.push_back(parse_loop(text));
   return settings;
@@ -79,7 +81,9 @@ LoopSettings parse_loop_settings(const std::string& program, const std::vector<s
 std::vector<std::string> to_arguments(const LoopSettings& settings) {
   std::string loops;
   for (const Loop& loop : settings.loops) loops += (loops.empty() ? "" : ",") + to_string(loop);
-  return {"--loops", loops, "--seconds", fmt::format("{}", settings.seconds)};
+  std::vector<std::string> arguments{"--loops", loops, "--seconds", fmt::format("{}", settings.seconds)};
+  if (settings.allocate) arguments.emplace_back("--allocate");
+  return arguments;
 }
 
 double time_loop(Fabric& fabric, Exercise& exercise, double seconds, std::size_t& wrong) {
@@ -106,7 +110,7 @@ int run_loops(Fabric& fabric, const Introduction& introduction, const LoopSettin
   print_line(fabric, fmt::format("ready {} {}", introduction.transport, introduction.library));
   bool any_wrong = false;
   for (const Loop& loop : settings.loops) {
-    const Settings of_loop = settings_of(loop);
+    const Settings of_loop = settings_of(loop, settings.allocate);
     const Shape shape = shape_of(loop.operation, loop.bytes, element_bytes(of_loop.type), fabric.size());
     const auto exercise = make_exercise(of_loop, shape);
     std::size_t wrong = 0;

@@ -42,11 +42,12 @@ Loop parse_loop(std::string_view text);
 /// What a program is told that runs loops.
 struct LoopSettings {
   std::vector<Loop> loops;
-  double seconds = 0.1;  ///< about, for each
-  int ranks = 0;         ///< of a program that starts its own ranks
+  double seconds = 0.1;   ///< about, for each
+  int ranks = 0;          ///< of a program that starts its own ranks
+  bool allocate = false;  ///< rondo: the buffers of collectives are from rondo::allocate
 };
 
-/// `--loops LIST --seconds S -n RANKS`. Throws UsageError.
+/// `--loops LIST --seconds S -n RANKS --allocate`. Throws UsageError.
 LoopSettings parse_loop_settings(const std::string& program, const std::vector<std::string>& arguments);
 /// The same the other way.
 std::vector<std::string> to_arguments(const LoopSettings& settings);

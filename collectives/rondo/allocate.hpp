@@ -48,13 +48,20 @@ class SharedBuffer {
 };
 
 /// A buffer of `count` zeroed elements on every rank. Where all ranks of the communicator are on one host the others
-/// can reach it: an all_reduce from such buffers to such buffers (or in place) reads every input and writes every
-/// output once, without a copy in between. Anywhere else it is memory like any other.
+/// can reach it, and its collectives of some length (32 KiB or so) do without a copy in between:
+///
+///     broadcast, scatter, gather,     the others read what they need straight out of the buffer of whoever gives it
+///     all_gather, all_to_all          (all_to_all in place excepted)
+///     reduce_scatter                  inputs are combined where they are
+///     reduce, all_reduce              and the result is written straight into the root's output, or everybody's
+///
+/// That takes such a buffer, or a part of one, on every rank that others read from or write to; in which of them it
+/// lies is each rank's own matter. Anywhere else it is memory like any other.
 ///
 ///     auto gradients = rondo::allocate<float>(world, 1 << 20);
 ///     rondo::all_reduce(world, gradients.span(), rondo::sum);
 ///
-/// A collective call: all ranks, the same count. While such an all_reduce goes on the other ranks write this rank's
+/// A collective call: all ranks, the same count. While a reduce or all_reduce goes on the other ranks write this rank's
 /// output, also after it has given the operation up because of a failure.
 ///
 /// Throws Error as the collectives do, and `system` when there is no memory.

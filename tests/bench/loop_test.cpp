@@ -59,9 +59,11 @@ TEST_CASE("a program is told its loops as it understands them", "[bench]") {
   LoopSettings settings;
   settings.loops = {{Operation::latency, 8, Algorithm::automatic, 0}, {Operation::barrier, 0, Algorithm::automatic, 0}};
   settings.seconds = 0.25;
+  settings.allocate = true;
   const LoopSettings read = parse_loop_settings("loops", to_arguments(settings));
   CHECK(read.loops == settings.loops);
   CHECK(read.seconds == 0.25);
+  CHECK(read.allocate);
   CHECK_THROWS_AS(parse_loop_settings("loops", {"--seconds", "1"}), UsageError);
 }
 

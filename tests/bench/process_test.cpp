@@ -101,6 +101,15 @@ TEST_CASE("every collective gives right results in place", "[bench][process]") {
   CHECK(outcome.status == 0);
 }
 
+TEST_CASE("every collective gives right results on allocated buffers", "[bench][process]") {
+  const std::string operation = GENERATE(as<std::string>(), "all_reduce", "reduce --root 1", "broadcast",
+                                         "scatter --root 1", "gather", "all_gather", "reduce_scatter", "all_to_all");
+  const std::string in_place = GENERATE(as<std::string>(), "", " --in-place");
+  const Outcome outcome = bench(operation + " --allocate -n 3 --sizes 0,4,100K,1M -i 12 -w 2" + in_place);
+  INFO(operation << in_place << "\n" << outcome.output);
+  CHECK(outcome.status == 0);
+}
+
 TEST_CASE("element types and operators give right results", "[bench][process]") {
   const std::string options = GENERATE(as<std::string>(), "-t int8 -o prod", "-t uint64 -o avg", "-t half",
                                        "-t half -o avg", "-t bfloat16 -o max", "-t double -o prod", "-t complex64",

@@ -100,6 +100,9 @@ TEST_CASE("arguments that do not fit each other are refused", "[bench]") {
   CHECK_THAT(refusal({"latency", "--algorithm", "ring"}), ContainsSubstring("latency has no algorithms"));
   CHECK_THAT(refusal({"all_gather", "--algorithm", "pairwise"}),
              ContainsSubstring("all_gather has no algorithm pairwise; it has "));
+  CHECK(parse_settings({"gather", "--allocate"}).allocate);
+  CHECK_THAT(refusal({"latency", "--allocate"}), ContainsSubstring("for collectives with buffers, not latency"));
+  CHECK_THAT(refusal({"barrier", "--allocate"}), ContainsSubstring("for collectives with buffers, not barrier"));
   CHECK_THAT(refusal({"barrier", "--in-place"}), ContainsSubstring("no in-place form"));
   CHECK_THAT(refusal({"barrier", "--plot", "a.svg"}), ContainsSubstring("no sizes to plot"));
   CHECK(refusal({"all_reduce", "-o", "band", "-t", "uint8"}).empty());

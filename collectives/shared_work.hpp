@@ -16,7 +16,8 @@ class SharedWork {
  public:
   SharedWork(const DirectPort& port, std::size_t count)
       : slices_(Blocks::even(count, port.size())),
-        claimed_(port.crowded() && slices_.largest() * port.element_bytes() <= kMostClaimed) {}
+        claimed_(port.crowded() &&
+                 slices_.largest() * port.element_bytes() <= static_cast<std::size_t>(port.size()) * kClaimedPerRank) {}
 
   /// Anybody may do any slice; if not, everybody does its own.
   bool claimed() const noexcept { return claimed_; }
@@ -35,9 +36,10 @@ class SharedWork {
   }
 
  private:
-  // Longer slices are combined sooner by their owners: their caches have more of them, and a rank that still has to
-  // combine its slice keeps the core busy while another waits. (Measured with 4 and 8 ranks on 2 cores.)
-  static constexpr std::size_t kMostClaimed = std::size_t{8} << 10;
+  // Bytes of a slice, for each rank: the more ranks, the more turns on a core are saved. Longer slices are combined
+  // sooner by their owners, whose caches have more of them, and a rank that still has its slice to combine keeps the
+  // core busy while another waits. (Measured with 4 and 8 ranks on 2 cores.)
+  static constexpr std::size_t kClaimedPerRank = std::size_t{1} << 10;
 
   Blocks slices_;
   bool claimed_;

@@ -1,8 +1,8 @@
 #include "collectives/direct.hpp"
 
 #include <algorithm>
-#include <limits>
 
+#include "collectives/mapped.hpp"
 #include "collectives/sliced.hpp"
 
 namespace rondo::detail {
@@ -118,6 +118,9 @@ class Direct {
   // Without laying anything out: readers take what they need out of its owner's memory, one copy instead of two. That
   // is mapped (`allocate`), or fetched by the operating system.
 
+  bool combines_wholes() const noexcept {
+    return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce;
+  }
   /// Worth trying: the same answer on every rank.
   bool may_expose() const { return pulls() || (port_.may_be_mapped() && length_bytes() >= least_mapped()); }
   /// Worth fetching.
@@ -174,9 +177,6 @@ class Direct {
  private:
   std::size_t least_mapped() const noexcept {
     switch (plan_.collective) {
-      case Collective::all_reduce:
-      case Collective::reduce:
-        return std::numeric_limits<std::size_t>::max();  // see run_mapped
       // Its root, which need not wait for anybody otherwise, waits for all to have had a turn on a core.
       case Collective::broadcast: return std::size_t{port_.crowded() ? 128U : 32U} << 10;
       default: return std::size_t{32} << 10;
@@ -272,7 +272,7 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
   const Direct::Sources sources = direct.sources();
   if (!begun.step && direct.may_expose()) {
     bool done = false;
-    Task exposed = run_exposed(port, direct, done);
+    Task exposed = direct.combines_wholes() ? run_mapped(port, plan, done) : run_exposed(port, direct, done);
     co_await exposed;
     if (done) co_return;
   }
@@ -320,7 +320,9 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
 bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept {
   // To gather, one rank would fetch alone what otherwise all lay out for it at the same time.
   const bool moves = collective == Collective::scatter || collective == Collective::all_to_all ||
-                     (collective == Collective::gather && ranks >= kLeastGathered && crowded);
+                     (collective == Collective::gather && ranks >= kLeastGathered && crowded) ||
+                     // What many read is copied for all of them together sooner than by the system for each.
+                     (collective == Collective::all_gather && ranks == 2 && !crowded);
   return moves && block_bytes >= kLeastPulled;
 }
 

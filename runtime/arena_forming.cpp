@@ -44,6 +44,8 @@ Task form_arena(Operation& operation, Team& team) {
   if (memory) arena = std::make_unique<Arena>(std::move(memory), team.rank, team.size(), staging);
   tell(group, team, arena != nullptr);
   team.commons.form(std::move(arena));
+  // While others mapped theirs, or were still being started, they computed; from here on they may not.
+  operation.group().engine().progress().habits().forget_long_yields();
 }
 
 }  // namespace rondo::detail

@@ -54,6 +54,11 @@ struct IdleHabits {
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < no_yield_until; }
 
+  void forget_long_yields() noexcept {
+    no_yield_until = {};
+    avoided = kLeastAvoided;
+  }
+
   Duration spin;  ///< how long it has paid to spin of late
   Time no_yield_until{};
   Duration avoided = kLeastAvoided;

@@ -11,6 +11,8 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -77,6 +79,15 @@ struct Huge {
 };
 
 }  // namespace
+
+TEST_CASE("ranks that share memory from now on forget how long others took to start", "[collectives][direct]") {
+  run_ranks(2, [](Communicator& world) {
+    detail::IdleHabits& habits = CommunicatorAccess::group(world, "").engine().progress().habits();
+    habits.no_yield_until = detail::Time::max();
+    barrier(world, {.algorithm = Algorithm::direct});
+    require(!habits.yields_are_long(detail::SteadyClock().now()), "still remembered");
+  });
+}
 
 TEST_CASE("a long row of collectives without a barrier between them gets every byte right", "[collectives][direct]") {
   for (const int size : {2, 3, 5}) {

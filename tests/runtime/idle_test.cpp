@@ -1,0 +1,57 @@
+#include "runtime/idle.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace rondo::detail;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Each look at it is so much later than the one before.
+class SteppingClock final : public Clock {
+ public:
+  Time now() const override { return now_ += step; }
+  Duration step{};
+
+ private:
+  mutable Time now_{Time(1h)};
+};
+
+Time yield_for(SteppingClock& clock, IdleHabits& habits, Duration duration) {
+  clock.step = 0ns;
+  const Time before = clock.now();
+  clock.step = duration;
+  return habits.yield(clock, before);
+}
+
+}  // namespace
+
+TEST_CASE("after a long yield none is tried for a while, for longer each time", "[runtime][idle]") {
+  SteppingClock clock;
+  IdleHabits habits(IdlePolicy{});
+  CHECK_FALSE(habits.yields_are_long(yield_for(clock, habits, 1us)));
+
+  Time now = yield_for(clock, habits, 3ms);
+  CHECK(habits.yields_are_long(now));
+  CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
+
+  now = yield_for(clock, habits, 3ms);
+  CHECK(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
+  CHECK_FALSE(habits.yields_are_long(now + 2 * IdleHabits::kLeastAvoided));
+
+  SECTION("but not for ever") {
+    for (int i = 0; i < 30; ++i) now = yield_for(clock, habits, 3ms);
+    CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kMostAvoided));
+  }
+  SECTION("for less again as short ones come") {
+    for (int i = 0; i < 200; ++i) yield_for(clock, habits, 1us);
+    now = yield_for(clock, habits, 3ms);
+    CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
+  }
+  SECTION("and as at first once that is forgotten") {
+    habits.forget_long_yields();
+    CHECK_FALSE(habits.yields_are_long(now));
+    now = yield_for(clock, habits, 3ms);
+    CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
+  }
+}

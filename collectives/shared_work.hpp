@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include <rondo/blocks.hpp>
@@ -16,8 +17,7 @@ class SharedWork {
  public:
   SharedWork(const DirectPort& port, std::size_t count)
       : slices_(Blocks::even(count, port.size())),
-        claimed_(port.crowded() &&
-                 slices_.largest() * port.element_bytes() <= static_cast<std::size_t>(port.size()) * kClaimedPerRank) {}
+        claimed_(port.crowded() && slices_.largest() * port.element_bytes() <= most_claimed(port.size())) {}
 
   /// Anybody may do any slice; if not, everybody does its own.
   bool claimed() const noexcept { return claimed_; }
@@ -36,10 +36,12 @@ class SharedWork {
   }
 
  private:
-  // Bytes of a slice, for each rank: the more ranks, the more turns on a core are saved. Longer slices are combined
-  // sooner by their owners, whose caches have more of them, and a rank that still has its slice to combine keeps the
-  // core busy while another waits. (Measured with 4 and 8 ranks on 2 cores.)
-  static constexpr std::size_t kClaimedPerRank = std::size_t{1} << 10;
+  // Bytes of a slice: the more ranks share a core, the more turns on it are saved. Longer slices are combined sooner by
+  // their owners, whose caches have more of them, and a rank that still has its slice to combine keeps the core busy
+  // while another waits. (Measured with 4 and 8 ranks on 2 cores.)
+  static std::size_t most_claimed(int ranks) noexcept {
+    return static_cast<std::size_t>(std::max(ranks - 2, 0)) * 1536;
+  }
 
   Blocks slices_;
   bool claimed_;

@@ -45,11 +45,12 @@ bool fatal = false;
 
 /// Combined by an operator that ends its process once `fatal` is set.
 void reduce_fatally(Communicator& world) {
-  std::vector<float> data(4000, 1);
+  std::vector<float> data(2500, 1);
   all_reduce(world, std::span(data), rondo::commuting([](float a, float b) {
                if (fatal) ::raise(SIGKILL);
                return a + b;
-             }));
+             }),
+             {Algorithm::sliced});
 }
 
 Round broadcast_by(Algorithm algorithm) {

@@ -32,18 +32,18 @@ int main() {
   const long mine = ::getpid();
   std::vector<long> processes(static_cast<std::size_t>(world.size()));
   all_gather(world, std::span(&mine, 1), std::span(processes));
-  std::vector<float> data(500 * static_cast<std::size_t>(world.size()), 1);
+  std::vector<float> data(300 * static_cast<std::size_t>(world.size()), 1);
   const auto is_sum = [&] { return data.front() == static_cast<float>(world.size()) && data.back() == data.front(); };
 
   if (world.rank() == last) {
-    auto work = iall_reduce(world, std::span(data), rondo::sum);
+    auto work = iall_reduce(world, std::span(data), rondo::sum, {rondo::Algorithm::sliced});
     ::raise(SIGSTOP);
     work.wait();
     return is_sum() ? 0 : 1;
   }
   const long stalled = processes.back();
   while (!is_stopped(stalled)) ::usleep(1000);
-  all_reduce(world, std::span(data), rondo::sum);
+  all_reduce(world, std::span(data), rondo::sum, {rondo::Algorithm::sliced});
   if (!is_sum()) return 1;
   barrier(others);
   if (world.rank() == 0) {

@@ -86,6 +86,7 @@ bool DirectPort::soon(Members members) {
   Engine& engine = group_.engine();
   const bool crowded = engine.settings().idle.spin == Duration::zero();
   IdleHabits& habits = engine.progress().habits();
+  habits.expect(0);
   Time now{};
   for (int round = 0; round < (crowded ? kCrowdedRounds : kRounds); ++round) {
     for (int look = 0; look < kLooksPerRound; ++look) {

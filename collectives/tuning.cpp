@@ -31,8 +31,7 @@ using C = Collective;
 //
 // The chain's lines answer who wants rank order kept.
 //
-// Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out. Where many share cores,
-// a root's few bytes go by messages: it may be further ahead of the others then, which take turns the less often.
+// Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out.
 //
 // Ranks on several hosts: measured with two network namespaces as hosts, of 2 ranks and 1 core each. Two levels took
 // less than every other, or as much as the best, but for gather and short reduce (linear, on so few ranks).

@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "runtime/clock.hpp"
 
@@ -28,7 +30,8 @@ struct IdlePolicy {
 };
 
 /// What waiting has taught: it outlives the waits.
-struct IdleHabits {
+class IdleHabits {
+ public:
   explicit IdleHabits(const IdlePolicy& policy) : spin(policy.spin) {}
 
   /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
@@ -43,25 +46,37 @@ struct IdleHabits {
   Time yield(const Clock& clock, Time before) {
     ::sched_yield();
     const Time after = clock.now();
+    Yields& yields = yields_[many_];
     if (after - before > kLongYield) {
-      no_yield_until = after + avoided;
-      avoided = std::min(2 * avoided, kMostAvoided);
+      yields.none_until = after + yields.avoided;
+      yields.avoided = std::min(2 * yields.avoided, kMostAvoided);
     } else {
-      avoided = std::max(avoided - avoided / 64, kLeastAvoided);
+      yields.avoided = std::max(yields.avoided - yields.avoided / 64, kLeastAvoided);
     }
     return after;
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
-  bool yields_are_long(Time now) const noexcept { return now < no_yield_until; }
+  bool yields_are_long(Time now) const noexcept { return now < yields_[many_].none_until; }
 
-  void forget_long_yields() noexcept {
-    no_yield_until = {};
-    avoided = kLeastAvoided;
+  /// So many bytes are about to be moved. While they are many, and until all have them, the others are long at copying
+  /// theirs; that teaches nothing about when they are few.
+  void expect(std::size_t bytes) noexcept {
+    constexpr std::size_t kMany = std::size_t{256} << 10;
+    many_ = bytes >= kMany ? 1 : 0;
+    if (many_ != 0) yields_[0] = {};
   }
+  void forget_long_yields() noexcept { yields_ = {}; }
 
   Duration spin;  ///< how long it has paid to spin of late
-  Time no_yield_until{};
-  Duration avoided = kLeastAvoided;
+
+ private:
+  struct Yields {
+    Time none_until{};
+    Duration avoided = kLeastAvoided;
+  };
+
+  std::array<Yields, 2> yields_;  ///< while few bytes are moved, while many are
+  std::size_t many_ = 0;
 };
 
 /// What to do next when nothing moved.

@@ -68,6 +68,7 @@ SendMessage::SendMessage(Group& group, int to, Tag tag, ElementType type, std::s
     : Message(group, nullptr, to), peer_(&group.engine().peer(group.world_rank(to))), whole_(bytes) {
   header = header_of(group, tag, type, bytes.size());
   on_sent = &SendMessage::sent;
+  group.engine().progress().habits().expect(bytes.size());
   peer_->send(*this);
 }
 
@@ -130,6 +131,7 @@ std::string SendMessage::advice() const {
 ReceiveMessage::ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer)
     : Message(group, nullptr, from), buffer_(buffer), type_(type), key_(tag.value) {
   if (tag == any_tag) key_mask_ = 0;
+  group.engine().progress().habits().expect(buffer.size());
   post();
 }
 

@@ -48,6 +48,16 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     now = yield_for(clock, habits, 3ms);
     CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
   }
+  SECTION("apart for times when few bytes are moved, and when many") {
+    habits.expect(std::size_t{1} << 20);
+    CHECK_FALSE(habits.yields_are_long(now));
+    now = yield_for(clock, habits, 3ms);
+    CHECK(habits.yields_are_long(now));
+    habits.expect(1000);
+    CHECK_FALSE(habits.yields_are_long(now));
+    habits.expect(std::size_t{1} << 20);
+    CHECK(habits.yields_are_long(now));
+  }
   SECTION("and as at first once that is forgotten") {
     habits.forget_long_yields();
     CHECK_FALSE(habits.yields_are_long(now));

@@ -16,9 +16,9 @@ constexpr unsigned kPassesPerLook = 64;
 constexpr Duration kLongSleep = std::chrono::milliseconds(500);
 constexpr Duration kShortSleep = std::chrono::milliseconds(20);
 constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
-// Memory for unexpected messages that is kept for the next one.
+// Memory for unexpected messages that is kept for the next ones, at the most.
 constexpr std::size_t kKeptMessages = 256;
-constexpr std::size_t kKeptBytes = std::size_t{64} << 10;
+constexpr std::size_t kKeptBytes = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -105,11 +105,14 @@ std::unique_ptr<Unexpected> Engine::take_unexpected_memory() {
   if (unexpected_memory_.empty()) return std::make_unique<Unexpected>();
   auto memory = std::move(unexpected_memory_.back());
   unexpected_memory_.pop_back();
+  unexpected_bytes_ -= memory->payload.capacity();
   return memory;
 }
 
 void Engine::give_unexpected_memory(std::unique_ptr<Unexpected> memory) {
-  if (unexpected_memory_.size() >= kKeptMessages || memory->payload.capacity() > kKeptBytes) return;
+  const std::size_t bytes = memory->payload.capacity();
+  if (unexpected_memory_.size() >= kKeptMessages || bytes > kKeptBytes - unexpected_bytes_) return;
+  unexpected_bytes_ += bytes;
   memory->payload.clear();
   memory->complete = false;
   memory->claimed_by = nullptr;

@@ -176,6 +176,7 @@ class Engine {
   std::vector<std::coroutine_handle<>> running_;
   std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> scratch_;
   std::vector<std::unique_ptr<Unexpected>> unexpected_memory_;
+  std::size_t unexpected_bytes_ = 0;  // of that
 
   Progress progress_;  // last: its helper thread uses all of the above
 };

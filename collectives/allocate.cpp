@@ -84,7 +84,7 @@ std::shared_ptr<std::byte> allocate_bytes(Communicator& communicator, std::size_
   const auto memory = std::make_shared<SharedMemory>(std::move(allocation.memory));
   SharedRegions& regions = group.commons().regions();
   regions.add(allocation.region, memory, part_bytes);
-  return regions.part(allocation.region, group.rank());
+  return {memory, regions.part(allocation.region, group.rank())};
 }
 
 }  // namespace rondo::detail

@@ -139,6 +139,7 @@ void DirectPort::expose(const Step& step, const Range& input, const Range& outpu
   mine.input = regions.find(memory_.readable(input), memory_.bytes(input), rank());
   mine.output = regions.find(memory_.writable(output), memory_.bytes(output), rank());
   mine.known = regions.known();
+  regions.hold(held_);
   std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
 }
 
@@ -149,11 +150,9 @@ DirectPort::MappedRanks DirectPort::mapped(const Step& step) const {
   for (int member = 0; member < size(); ++member) {
     if (exposed(step, member).known != exposed(step, rank()).known) return ranks;
   }
-  const auto reach = [&](const SharedRegions::Place& place, int member) -> std::shared_ptr<std::byte> {
-    auto part = place.region != 0 ? regions.part(place.region, member) : nullptr;
-    if (!part) return nullptr;
-    std::byte* const begin = part.get() + place.offset;
-    return {std::move(part), begin};
+  const auto reach = [&](const SharedRegions::Place& place, int member) {
+    std::byte* const part = place.region != 0 ? regions.part(place.region, member) : nullptr;
+    return part ? part + place.offset : nullptr;
   };
   for (int member = 0; member < size(); ++member) {
     const Exposed theirs = exposed(step, member);
@@ -166,8 +165,7 @@ void DirectPort::fold_mapped_into(std::span<const Mapped> ranks, std::size_t at,
   const std::size_t offset = at * memory_.element_bytes();
   Addresses addresses(ranks.size());
   const auto inputs = addresses.all();
-  std::transform(ranks.begin(), ranks.end(), inputs.begin(),
-                 [&](const Mapped& one) { return one.input.get() + offset; });
+  std::transform(ranks.begin(), ranks.end(), inputs.begin(), [&](const Mapped& one) { return one.input + offset; });
   memory_.reduction().fold(inputs, into, count);
   memory_.finish(into, count);
 }
@@ -178,7 +176,7 @@ void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t at, std:
   for (int turn = 0; turn < size(); ++turn) {
     const Mapped& one = ranks[static_cast<std::size_t>((rank() + turn) % size())];
     if (!one.output) continue;
-    std::byte* const into = one.output.get() + offset;
+    std::byte* const into = one.output + offset;
     if (result) {
       std::memcpy(into, result, count * memory_.element_bytes());
     } else {
@@ -197,7 +195,7 @@ void DirectPort::fetch(const Step& step, const Mapped& from, int member, std::si
   const std::span into(memory_.writable(to), memory_.bytes(to));
   const std::size_t offset = at * memory_.element_bytes();
   if (from.input) {
-    std::memcpy(into.data(), from.input.get() + offset, into.size());
+    std::memcpy(into.data(), from.input + offset, into.size());
     return;
   }
   const Exposed theirs = exposed(step, member);

@@ -138,15 +138,16 @@ class DirectPort {
   };
   /// What it exposes, as this rank maps it; nullptr: it does not, or there is nothing.
   struct Mapped {
-    std::shared_ptr<std::byte> input;
-    std::shared_ptr<std::byte> output;
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
   };
   using MappedRanks = std::vector<Mapped, PooledAllocator<Mapped>>;
   /// Whether anybody has buffers that all ranks map: the same answer on every rank.
   bool may_be_mapped() const noexcept { return team_.commons.regions().any(); }
   std::size_t element_bytes() const noexcept { return memory_.element_bytes(); }
   Step next_exposed() noexcept { return arena_.next(sizeof(Exposed)); }
-  /// Tells the others what they may read of this rank, and what they are to write.
+  /// Tells the others what they may read of this rank, and what they are to write; keeps all that it maps so far, which
+  /// they reckon with.
   void expose(const Step& step, const Range& input, const Range& output = {});
   /// After all have entered. What is mapped is so on every rank alike.
   MappedRanks mapped(const Step& step) const;
@@ -196,6 +197,7 @@ class DirectPort {
   Arena& arena_;
   const bool in_place_;
   const int looks_;
+  std::vector<std::shared_ptr<SharedMemory>, PooledAllocator<std::shared_ptr<SharedMemory>>> held_;
 };
 
 }  // namespace rondo::detail

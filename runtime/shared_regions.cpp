@@ -1,7 +1,5 @@
 #include "runtime/shared_regions.hpp"
 
-#include <utility>
-
 namespace rondo::detail {
 
 SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t bytes, int member) const noexcept {
@@ -15,12 +13,10 @@ SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t byte
   return {};
 }
 
-std::shared_ptr<std::byte> SharedRegions::part(std::uint64_t number, int member) const noexcept {
+std::byte* SharedRegions::part(std::uint64_t number, int member) const noexcept {
   for (const Region& region : regions_) {
-    auto memory = region.number == number ? region.memory.lock() : nullptr;
-    if (!memory) continue;
-    std::byte* const begin = memory->data() + static_cast<std::size_t>(member) * region.part_bytes;
-    return {std::move(memory), begin};
+    const auto memory = region.number == number ? region.memory.lock() : nullptr;
+    if (memory) return memory->data() + static_cast<std::size_t>(member) * region.part_bytes;
   }
   return nullptr;
 }

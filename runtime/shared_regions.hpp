@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "transport/shared_memory.hpp"
@@ -29,9 +30,15 @@ class SharedRegions {
     regions_.push_back({number, memory, part_bytes});
   }
   Place find(const std::byte* data, std::size_t bytes, int member) const noexcept;
-  /// The begin of a member's part, which stays mapped as long as this is held; nullptr: the region is not known here
-  /// any more.
-  std::shared_ptr<std::byte> part(std::uint64_t number, int member) const noexcept;
+  /// The begin of a member's part, mapped as long as the region is known here; nullptr: it is not.
+  std::byte* part(std::uint64_t number, int member) const noexcept;
+  /// Adds to `held` what keeps the regions known that are known now.
+  template <typename Held>
+  void hold(Held& held) const {
+    for (const Region& region : regions_) {
+      if (auto memory = region.memory.lock()) held.push_back(std::move(memory));
+    }
+  }
   /// A fingerprint of the regions that are known here: members with the same one know the same.
   std::uint64_t known() const noexcept;
 

@@ -1,6 +1,7 @@
 // Collectives on buffers from `allocate`: the same results as on ordinary ones, whoever has which.
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -223,6 +224,28 @@ TEST_CASE("a buffer that one rank has given up is ordinary to all", "[collective
     all_reduce(world, data, kept.span(), max);
     require(std::ranges::equal(kept.span(), harmonic(2, kBlock)), "all_reduce");
   });
+}
+
+TEST_CASE("a buffer given up in the middle of a collective is still there for it", "[collectives][allocate]") {
+  Config config;
+  config.timeout = std::chrono::seconds(5);
+  const auto body = [](Communicator& world) {
+    auto first = rondo::allocate<float>(world, kBlock);
+    auto second = rondo::allocate<float>(world, kBlock);
+    barrier(world);  // which makes the memory that the next one begins in
+    std::byte gone{};
+    if (world.rank() == 1) world.recv(std::span(&gone, 1), 0);
+    const auto data = world.rank() == 0 ? first.span() : second.span();
+    std::ranges::copy(harmonic(world.rank(), kBlock), data.begin());
+    Work work = iall_reduce(world, data, max);
+    if (world.rank() == 0) {
+      second = {};  // where the other's data lie
+      world.send(std::span(&gone, 1), 1);
+    }
+    work.wait();
+    require(std::ranges::equal(data, harmonic(0, kBlock)), "all_reduce");
+  };
+  run_ranks(2, body, config);
 }
 
 TEST_CASE("buffers that all ranks map are reduced without a copy, to the same bits", "[collectives][allocate]") {

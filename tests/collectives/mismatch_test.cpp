@@ -249,7 +249,8 @@ TEST_CASE("two threads in collectives on one communicator are an error", "[colle
   const auto outcomes = try_ranks(2, [](Communicator& world) {
     std::vector<float> data(8);
     std::vector<float> other(8);
-    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::byte refused{};
+    if (world.rank() == 1) world.recv(std::span(&refused, 1), 0);
     Work work = iall_reduce(world, std::span(data), sum);
     Errc code{};
     if (world.rank() == 0) {
@@ -260,6 +261,7 @@ TEST_CASE("two threads in collectives on one communicator are an error", "[colle
           code = error.code();
         }
       }).join();
+      world.send(std::span(&refused, 1), 1);  // till then the first cannot have finished
       require(code == Errc::concurrent_use, "the second thread was let in");
     }
     work.wait();

@@ -10,10 +10,7 @@ RingWriter::RingWriter(std::byte* memory, std::size_t lines)
 bool RingWriter::skip_to_start(std::uint64_t needed) noexcept {
   const std::uint64_t to_end = lines_ - (position_ & (lines_ - 1));
   if (!room(to_end + needed)) return false;
-  mark(position_ + to_end).store(0, std::memory_order_relaxed);
-  const auto rest = static_cast<std::size_t>(to_end * LineRing::kLine - LineRing::kMark);
-  mark(position_).store(LineRing::mark_of(LineRing::Kind::skip, rest), std::memory_order_release);
-  position_ += to_end;
+  publish(LineRing::Kind::skip, static_cast<std::size_t>(to_end * LineRing::kLine - LineRing::kMark), to_end);
   return true;
 }
 

@@ -16,7 +16,9 @@ namespace rondo::detail {
 ///
 /// A mark that is not zero says that the record is there and how long it is; the writer stores it last. So a short
 /// message moves one cache line from the writer to the reader, and no index that both touch. Before a record is
-/// published the mark of the line behind it is cleared: whatever lay there before, the reader sees no record yet.
+/// published the mark of the line behind it is clear: whatever lay there before, the reader sees no record yet. The
+/// writer clears some lines ahead, after it has published: so that nothing else must come into its cache between the
+/// bytes of a record and the mark, which the reader is looking at.
 /// A record lies in one piece; where the end of the ring is too near, a `skip` record fills the rest.
 struct LineRing {
   static constexpr std::size_t kLine = 64;
@@ -36,6 +38,9 @@ struct LineRing {
 
   /// Lines that a record of so many bytes takes.
   static constexpr std::uint64_t lines_of(std::size_t bytes) { return (kMark + bytes + kLine - 1) / kLine; }
+
+  /// Bytes of a record that lie on its first line.
+  static constexpr std::size_t first_bytes() { return kLine - kMark; }
 
   /// A mark: the kind in the highest byte, the bytes of the record in the others.
   static constexpr int kKindShift = 56;
@@ -64,12 +69,7 @@ class RingWriter {
     return room(needed) ? line(position_) + LineRing::kMark : nullptr;
   }
   /// What was written there is a record of so many bytes.
-  void publish(LineRing::Kind kind, std::size_t bytes) noexcept {
-    const std::uint64_t next = position_ + LineRing::lines_of(bytes);
-    mark(next).store(0, std::memory_order_relaxed);
-    mark(position_).store(LineRing::mark_of(kind, bytes), std::memory_order_release);
-    position_ = next;
-  }
+  void publish(LineRing::Kind kind, std::size_t bytes) noexcept { publish(kind, bytes, LineRing::lines_of(bytes)); }
 
   LineRing::Control& control() const noexcept { return *control_; }
 
@@ -83,11 +83,25 @@ class RingWriter {
     return position_ + lines + 1 - consumed_ <= lines_;
   }
   bool skip_to_start(std::uint64_t needed) noexcept;
+  void publish(LineRing::Kind kind, std::size_t bytes, std::uint64_t lines) noexcept {
+    const std::uint64_t next = position_ + lines;
+    if (clear_to_ <= next) clear(next, next + 1);
+    mark(position_).store(LineRing::mark_of(kind, bytes), std::memory_order_release);
+    position_ = next;
+    if (next + kAhead <= consumed_ + lines_) clear(clear_to_, next + kAhead);
+  }
+  void clear(std::uint64_t from, std::uint64_t to) noexcept {
+    for (; from < to; ++from) mark(from).store(0, std::memory_order_relaxed);
+    clear_to_ = to;
+  }
+
+  static constexpr std::uint64_t kAhead = 32;
 
   LineRing::Control* control_ = nullptr;
   std::byte* data_ = nullptr;
   std::uint64_t lines_ = 0;
   std::uint64_t position_ = 0;  // lines written since the start
+  std::uint64_t clear_to_ = 0;  // the marks from `position_` up to this line are zero
   std::uint64_t consumed_ = 0;  // the reader's word, as last seen
 };
 

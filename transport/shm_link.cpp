@@ -95,8 +95,12 @@ bool ShmLink::write(Outgoing& frame) {
   const std::size_t part = std::min(frame.payload.size() - sent, out_.most() - header_bytes);
   std::byte* const record = out_.reserve(header_bytes + part);
   if (!record) return false;
+  // The reader looks at the first line: that is written last, and at once.
+  const std::size_t first = std::min(part, LineRing::first_bytes() - std::min(LineRing::first_bytes(), header_bytes));
+  std::byte* const payload = record + header_bytes;
+  if (part > first) std::memcpy(payload + first, frame.payload.data() + sent + first, part - first);
   if (begins) copy_header(kind, record, reinterpret_cast<const std::byte*>(&frame.header));
-  if (part > 0) std::memcpy(record + header_bytes, frame.payload.data() + sent, part);
+  if (first > 0) std::memcpy(payload, frame.payload.data() + sent, first);
   out_.publish(kind, header_bytes + part);
   frame.written = sizeof(FrameHeader) + sent + part;
   return true;

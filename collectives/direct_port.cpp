@@ -82,7 +82,13 @@ bool DirectPort::has_entered(const DirectPort& port, const Step& step, int membe
   return false;
 }
 
-bool DirectPort::soon(Members members) {
+template <typename Test>
+bool DirectPort::soon(Test done, int from, int to) {
+  const auto all_done = [&] {
+    while (from < to && (from == rank() || done(from))) ++from;
+    return from == to;
+  };
+  if (all_done()) return true;
   Engine& engine = group_.engine();
   const bool crowded = engine.settings().idle.spin == Duration::zero();
   IdleHabits& habits = engine.progress().habits();
@@ -90,7 +96,7 @@ bool DirectPort::soon(Members members) {
   Time now{};
   for (int round = 0; round < (crowded ? kCrowdedRounds : kRounds); ++round) {
     for (int look = 0; look < kLooksPerRound; ++look) {
-      if (members()) return true;
+      if (all_done()) return true;
     }
     if (!crowded) continue;
     if (round == 0) now = engine.clock().now();
@@ -98,6 +104,14 @@ bool DirectPort::soon(Members members) {
     now = habits.yield(engine.clock(), now);
   }
   return false;
+}
+
+bool DirectPort::has_room_soon(const Step& step) {
+  return soon([&](int member) { return arena_.may_enter(step, member); }, 0, size());
+}
+
+bool DirectPort::entered_soon(const Step& step, int from, int to) {
+  return soon([&](int member) { return has_entered(*this, step, member); }, from, to);
 }
 
 void DirectPort::take(const Step& step, int member, std::size_t at, const Range& to) {

@@ -106,8 +106,8 @@ class DirectPort {
   Until<Members> entered(const Step& step) { return until(step, &has_entered); }
   Until<Members> entered(const Step& step, int member) { return until(step, &has_entered, member, member + 1); }
   /// Whether they do so within the time that one on its way may need.
-  bool has_room_soon(const Step& step) { return soon({this, step, &may_enter, 0, size()}); }
-  bool entered_soon(const Step& step, int from, int to) { return soon({this, step, &has_entered, from, to}); }
+  bool has_room_soon(const Step& step);
+  bool entered_soon(const Step& step, int from, int to);
   /// Copies from the bytes of a rank.
   void take(const Step& step, int member, std::size_t at, const Range& to);
   /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
@@ -174,7 +174,8 @@ class DirectPort {
   std::uint64_t shown(const Step& step, int member) const;
 
  private:
-  bool soon(Members members);
+  template <typename Test>
+  bool soon(Test done, int from, int to);
   Until<Members> until(const Step& step, Done done, int from, int to) {
     return {*operation_, Members{this, step, done, from, to}, looks_};
   }

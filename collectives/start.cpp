@@ -1,118 +1,17 @@
-#include <algorithm>
-#include <bit>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include <rondo/barrier.hpp>
 #include <rondo/collective_call.hpp>
-#include <rondo/error.hpp>
-#include <rondo/tuning.hpp>
 
-#include "collectives/arguments.hpp"
 #include "collectives/collective_operation.hpp"
 #include "collectives/direct.hpp"
+#include "collectives/prepared.hpp"
 #include "runtime/access.hpp"
 
 namespace rondo::detail {
 namespace {
-
-bool is_deterministic(const CollectiveCall& request, const Group& group) {
-  return request.reduction.kind() != ReduceKind::none &&
-         (request.options.deterministic || group.engine().settings().deterministic);
-}
-
-/// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
-bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
-  question.deterministic = false;
-  question.commutative = question.one_host = question.hosts = question.hosts_in_order = true;
-  return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
-}
-
-/// The call's wish, else the configuration's where it is possible, else the table's answer.
-Choice choice_for(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
-  const Engine::Settings& settings = group.engine().settings();
-  const bool commutative = request.reduction.commutative();
-  Question question;
-  question.collective = request.collective;
-  // What I send in all_to_all by counts is not what others send: a question that all ranks ask alike leaves it out.
-  const bool agreed = request.collective != Collective::all_to_all || !request.by_counts;
-  question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
-  question.ranks = group.size();
-  question.oversubscribed = settings.oversubscribed;
-  question.commutative = commutative;
-  question.one_host = agreed && group.one_host();
-  question.deterministic = is_deterministic(request, group);
-  question.hosts = group.hosts() != nullptr;
-  question.hosts_in_order = question.hosts && group.hosts()->in_order();
-
-  Algorithm asked = request.options.algorithm;
-  const auto index = static_cast<std::size_t>(request.collective);
-  const Algorithm preferred = settings.algorithm[index];
-  const bool configured = asked == Algorithm::automatic && preferred != Algorithm::automatic &&
-                          (is_valid(question, preferred) || is_mistaken(settings, question, preferred));
-  if (configured) asked = preferred;
-  const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
-  try {
-    return choose(question, asked, {}, chunk_bytes, settings.tuning);
-  } catch (const Error& error) {
-    throw Error(configured ? Errc::bad_configuration : error.code(),
-                (configured ? "RONDO_ALGORITHM: " : "") + error.cause(),
-                {group.rank(), -1, std::string(to_string(request.collective)), 0, 0, 0, {}});
-  }
-}
-
-Call call_for(const CollectiveCall& request, const Arguments& arguments, const Choice& choice, const Group& group) {
-  constexpr std::size_t kLargest = std::numeric_limits<std::uint32_t>::max();
-  Call call;
-  call.collective = request.collective;
-  call.algorithm = choice.algorithm;
-  call.type = request.type;
-  call.reduce = request.reduction.kind();
-  call.root = request.root;
-  call.count = arguments.count;
-  call.chunk_bytes = static_cast<std::uint32_t>(std::min(choice.chunk_bytes, kLargest));
-  call.element_bytes = static_cast<std::uint32_t>(request.element_bytes);
-  call.extra = arguments.counts_hash ^ std::rotl(request.reduction.operator_hash(), 1);
-  if (request.reduction.kind() != ReduceKind::none) {
-    call.extra &= ~Call::kDeterministic;
-    if (is_deterministic(request, group)) call.extra |= Call::kDeterministic;
-  }
-  if (request.collective == Collective::barrier) call.element_bytes = 0;
-  return call;
-}
-
-Plan plan_for(const CollectiveCall& request, Arguments& arguments, const Choice& choice, const Group& group) {
-  Plan plan;
-  plan.collective = request.collective;
-  plan.algorithm = choice.algorithm;
-  plan.root = std::max(request.root, 0);
-  plan.commutative = request.reduction.commutative();
-  plan.deterministic = is_deterministic(request, group);
-  if (choice.chunk_bytes > 0) plan.chunk = std::max<std::size_t>(choice.chunk_bytes / request.element_bytes, 1);
-  plan.blocks = std::move(arguments.blocks);
-  plan.recv_blocks = std::move(arguments.recv_blocks);
-  return plan;
-}
-
-/// A call that has been checked and decided.
-struct Prepared {
-  Prepared(CollectiveCall& request, const Group& group)
-      : arguments(check_arguments(request, group.rank(), group.size())) {
-    const Choice choice = choice_for(request, arguments, group);
-    call = call_for(request, arguments, choice, group);
-    plan = plan_for(request, arguments, choice, group);
-    if (plan.deterministic) request.reduction.round_every_step();
-  }
-
-  Arguments arguments;
-  Call call;
-  Plan plan;
-};
 
 /// Does it here and now, without an operation, if it is short, in shared memory, and the others are not far behind.
 /// False: it is to be started; `begun` tells how far its first step has come.
@@ -144,11 +43,18 @@ void run(Communicator& communicator, CollectiveCall request) {
   Progress& progress = group.engine().progress();
   Progress::Entry entry(progress);
   group.check();
-  Prepared prepared(request, group);
+  RecentCalls& recent = RecentCalls::of(group);
+  const Prepared* const known = recent.find(request);
+  std::optional<Prepared> fresh;
+  const Prepared& prepared = known ? *known : fresh.emplace(request, group);
+  if (prepared.plan.deterministic) request.reduction.round_every_step();
   DirectPort::Begun begun;
-  if (run_at_once(group, request, prepared, begun)) return;
-  CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments, std::move(prepared.plan),
-                                begun);
+  if (run_at_once(group, request, prepared, begun)) {
+    if (!known) recent.add(request, prepared);
+    return;
+  }
+  CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments,
+                                fresh ? std::move(fresh->plan) : known->plan, begun);
   operation.start();
   progress.finish(entry, operation);
   if (operation.error()) std::rethrow_exception(operation.error());
@@ -159,6 +65,7 @@ Work start(Communicator& communicator, CollectiveCall request) {
   Progress::Entry entry(group.engine().progress());
   group.check();
   Prepared prepared(request, group);
+  if (prepared.plan.deterministic) request.reduction.round_every_step();
   auto operation = std::make_unique<CollectiveOperation>(group, prepared.call, std::move(request), prepared.arguments,
                                                          std::move(prepared.plan));
   operation->start();

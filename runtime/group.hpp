@@ -125,6 +125,8 @@ class Group {
 
   std::uint32_t next_child() noexcept { return ++children_; }
 
+  std::shared_ptr<void> recent_calls;  ///< the collectives' own, see RecentCalls
+
  private:
   static constexpr std::uint32_t kRemembered = 8;
 

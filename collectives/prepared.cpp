@@ -1,0 +1,141 @@
+#include "collectives/prepared.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <rondo/error.hpp>
+#include <rondo/tuning.hpp>
+
+#include "runtime/engine.hpp"
+#include "runtime/group.hpp"
+
+namespace rondo::detail {
+namespace {
+
+bool is_deterministic(const CollectiveCall& request, const Group& group) {
+  return request.reduction.kind() != ReduceKind::none &&
+         (request.options.deterministic || group.engine().settings().deterministic);
+}
+
+/// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
+bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
+  question.deterministic = false;
+  question.commutative = question.one_host = question.hosts = question.hosts_in_order = true;
+  return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
+}
+
+/// The call's wish, else the configuration's where it is possible, else the table's answer.
+Choice choice_for(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
+  const Engine::Settings& settings = group.engine().settings();
+  const bool commutative = request.reduction.commutative();
+  Question question;
+  question.collective = request.collective;
+  // What I send in all_to_all by counts is not what others send: a question that all ranks ask alike leaves it out.
+  const bool agreed = request.collective != Collective::all_to_all || !request.by_counts;
+  question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
+  question.ranks = group.size();
+  question.oversubscribed = settings.oversubscribed;
+  question.commutative = commutative;
+  question.one_host = agreed && group.one_host();
+  question.deterministic = is_deterministic(request, group);
+  question.hosts = group.hosts() != nullptr;
+  question.hosts_in_order = question.hosts && group.hosts()->in_order();
+
+  Algorithm asked = request.options.algorithm;
+  const auto index = static_cast<std::size_t>(request.collective);
+  const Algorithm preferred = settings.algorithm[index];
+  const bool configured = asked == Algorithm::automatic && preferred != Algorithm::automatic &&
+                          (is_valid(question, preferred) || is_mistaken(settings, question, preferred));
+  if (configured) asked = preferred;
+  const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
+  try {
+    return choose(question, asked, {}, chunk_bytes, settings.tuning);
+  } catch (const Error& error) {
+    throw Error(configured ? Errc::bad_configuration : error.code(),
+                (configured ? "RONDO_ALGORITHM: " : "") + error.cause(),
+                {group.rank(), -1, std::string(to_string(request.collective)), 0, 0, 0, {}});
+  }
+}
+
+Call call_for(const CollectiveCall& request, const Arguments& arguments, const Choice& choice, const Group& group) {
+  constexpr std::size_t kLargest = std::numeric_limits<std::uint32_t>::max();
+  Call call;
+  call.collective = request.collective;
+  call.algorithm = choice.algorithm;
+  call.type = request.type;
+  call.reduce = request.reduction.kind();
+  call.root = request.root;
+  call.count = arguments.count;
+  call.chunk_bytes = static_cast<std::uint32_t>(std::min(choice.chunk_bytes, kLargest));
+  call.element_bytes = static_cast<std::uint32_t>(request.element_bytes);
+  call.extra = arguments.counts_hash ^ std::rotl(request.reduction.operator_hash(), 1);
+  if (request.reduction.kind() != ReduceKind::none) {
+    call.extra &= ~Call::kDeterministic;
+    if (is_deterministic(request, group)) call.extra |= Call::kDeterministic;
+  }
+  if (request.collective == Collective::barrier) call.element_bytes = 0;
+  return call;
+}
+
+Plan plan_for(const CollectiveCall& request, Arguments& arguments, const Choice& choice, const Group& group) {
+  Plan plan;
+  plan.collective = request.collective;
+  plan.algorithm = choice.algorithm;
+  plan.root = std::max(request.root, 0);
+  plan.commutative = request.reduction.commutative();
+  plan.deterministic = is_deterministic(request, group);
+  if (choice.chunk_bytes > 0) plan.chunk = std::max<std::size_t>(choice.chunk_bytes / request.element_bytes, 1);
+  plan.blocks = std::move(arguments.blocks);
+  plan.recv_blocks = std::move(arguments.recv_blocks);
+  return plan;
+}
+
+}  // namespace
+
+Prepared::Prepared(const CollectiveCall& request, const Group& group)
+    : arguments(check_arguments(request, group.rank(), group.size())) {
+  const Choice choice = choice_for(request, arguments, group);
+  call = call_for(request, arguments, choice, group);
+  plan = plan_for(request, arguments, choice, group);
+}
+
+RecentCalls& RecentCalls::of(Group& group) {
+  if (!group.recent_calls) group.recent_calls = std::make_shared<RecentCalls>();
+  return *static_cast<RecentCalls*>(group.recent_calls.get());
+}
+
+RecentCalls::Key RecentCalls::key_of(const CollectiveCall& request) noexcept {
+  return {request.in,
+          request.out,
+          request.in_count,
+          request.out_count,
+          request.element_bytes,
+          request.options.chunk_bytes,
+          request.root,
+          request.collective,
+          request.type,
+          request.reduction.kind(),
+          request.options.algorithm,
+          request.in_place,
+          request.options.deterministic};
+}
+
+const Prepared* RecentCalls::find(const CollectiveCall& request) const noexcept {
+  const Key key = key_of(request);
+  for (const Entry& entry : entries_) {
+    if (entry.key == key && !request.by_counts && key.reduce != ReduceKind::custom) return &entry.prepared;
+  }
+  return nullptr;
+}
+
+void RecentCalls::add(const CollectiveCall& request, const Prepared& prepared) {
+  if (request.by_counts || request.reduction.kind() == ReduceKind::custom) return;
+  entries_[next_] = {key_of(request), prepared};
+  next_ = (next_ + 1) % entries_.size();
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <rondo/collective_call.hpp>
+#include <rondo/plan.hpp>
+
+#include "collectives/arguments.hpp"
+
+namespace rondo::detail {
+
+class Group;
+
+/// A call that has been checked and decided. Depends on nothing but the call, and on what of the group never changes.
+struct Prepared {
+  Prepared() = default;
+  /// Throws the caller's mistakes.
+  Prepared(const CollectiveCall& request, const Group& group);
+
+  Arguments arguments;
+  Call call;
+  Plan plan;
+};
+
+/// The last calls of a communicator: programs repeat themselves, and to check and decide a short collective takes
+/// longer than to do it.
+class RecentCalls {
+ public:
+  static RecentCalls& of(Group& group);
+
+  /// What was added for a call like this one, with the same buffers; nullptr: it is not known.
+  const Prepared* find(const CollectiveCall& request) const noexcept;
+  /// To be found until some more have been added. Not done where the buffers do not tell one call from the other.
+  void add(const CollectiveCall& request, const Prepared& prepared);
+
+ private:
+  struct Key {
+    const void* in = nullptr;
+    const void* out = nullptr;
+    std::size_t in_count = 0;
+    std::size_t out_count = 0;
+    std::size_t element_bytes = 0;
+    std::size_t chunk_bytes = 0;
+    int root = 0;
+    Collective collective = Collective::none;
+    ElementType type = ElementType::bytes;
+    ReduceKind reduce = ReduceKind::none;
+    Algorithm algorithm = Algorithm::automatic;
+    bool in_place = false;
+    bool deterministic = false;
+
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Entry {
+    Key key;
+    Prepared prepared;
+  };
+
+  static Key key_of(const CollectiveCall& request) noexcept;
+
+  std::array<Entry, 4> entries_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace rondo::detail

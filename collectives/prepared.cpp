@@ -133,7 +133,7 @@ const Prepared* RecentCalls::find(const CollectiveCall& request) const noexcept 
 }
 
 void RecentCalls::add(const CollectiveCall& request, const Prepared& prepared) {
-  if (request.by_counts || request.reduction.kind() == ReduceKind::custom) return;
+  if (request.by_counts || request.reduction.kind() == ReduceKind::custom || prepared.plan.deterministic) return;
   entries_[next_] = {key_of(request), prepared};
   next_ = (next_ + 1) % entries_.size();
 }

@@ -32,7 +32,7 @@ class RecentCalls {
 
   /// What was added for a call like this one, with the same buffers; nullptr: it is not known.
   const Prepared* find(const CollectiveCall& request) const noexcept;
-  /// To be found until some more have been added. Not done where the buffers do not tell one call from the other.
+  /// To be found until some more have been added. Only predefined operators and even shares, without further wishes.
   void add(const CollectiveCall& request, const Prepared& prepared);
 
  private:

@@ -28,6 +28,19 @@ bool run_at_once(Group& group, const CollectiveCall& request, const Prepared& pr
   return true;
 }
 
+/// `known`: what is known of such a call, whose first step has `begun`; nullptr: nothing.
+void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, const Prepared* known,
+                DirectPort::Begun begun) {
+  Prepared prepared = known ? *known : Prepared(request, group);
+  if (prepared.plan.deterministic) request.reduction.round_every_step();
+  if (!known && run_at_once(group, request, prepared, begun)) return RecentCalls::of(group).add(request, prepared);
+  CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments, std::move(prepared.plan),
+                                begun);
+  operation.start();
+  group.engine().progress().finish(entry, operation);
+  if (operation.error()) std::rethrow_exception(operation.error());
+}
+
 CollectiveCall barrier_call(const Options& options) {
   CollectiveCall request;
   request.collective = Collective::barrier;
@@ -40,24 +53,12 @@ CollectiveCall barrier_call(const Options& options) {
 
 void run(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
-  Progress& progress = group.engine().progress();
-  Progress::Entry entry(progress);
+  Progress::Entry entry(group.engine().progress());
   group.check();
-  RecentCalls& recent = RecentCalls::of(group);
-  const Prepared* const known = recent.find(request);
-  std::optional<Prepared> fresh;
-  const Prepared& prepared = known ? *known : fresh.emplace(request, group);
-  if (prepared.plan.deterministic) request.reduction.round_every_step();
+  const Prepared* const known = RecentCalls::of(group).find(request);
   DirectPort::Begun begun;
-  if (run_at_once(group, request, prepared, begun)) {
-    if (!known) recent.add(request, prepared);
-    return;
-  }
-  CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments,
-                                fresh ? std::move(fresh->plan) : known->plan, begun);
-  operation.start();
-  progress.finish(entry, operation);
-  if (operation.error()) std::rethrow_exception(operation.error());
+  if (known && run_at_once(group, request, *known, begun)) return;
+  run_to_end(entry, group, std::move(request), known, begun);
 }
 
 Work start(Communicator& communicator, CollectiveCall request) {

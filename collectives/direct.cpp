@@ -49,22 +49,7 @@ class Direct {
            (plan_.collective == Collective::reduce && is_root());
   }
 
-  void copy_own() {
-    if (port_.in_place()) return;
-    switch (plan_.collective) {
-      case Collective::scatter:
-        if (is_root()) port_.copy(plan_.blocks.in(Buffer::input, rank_), own_output());
-        break;
-      case Collective::gather:
-        if (is_root()) port_.copy(own_input(), plan_.blocks.in(Buffer::output, rank_));
-        break;
-      case Collective::all_gather: port_.copy(own_input(), plan_.blocks.in(Buffer::output, rank_)); break;
-      case Collective::all_to_all:
-        port_.copy(plan_.blocks.in(Buffer::input, rank_), plan_.recv_blocks.in(Buffer::output, rank_));
-        break;
-      default: break;
-    }
-  }
+  void copy_own() { port_.copy(kept().from, kept().to); }
 
   void lay_out(const DirectPort::Step& step, std::size_t begin, std::size_t count) {
     switch (plan_.collective) {
@@ -145,6 +130,7 @@ class Direct {
       case Collective::broadcast:
       case Collective::scatter: return member == plan_.root;
       case Collective::gather: return member != plan_.root && plan_.blocks.count(member) > 0;
+      case Collective::reduce: return member != plan_.root;
       case Collective::all_gather: return plan_.blocks.count(member) > 0;
       default: return true;
     }
@@ -164,6 +150,29 @@ class Direct {
       default: return plan_.blocks.in(Buffer::output, member);
     }
   }
+  /// Of a collective of even shares.
+  Script script() const {
+    Script script;
+    script.most = length() * shares();
+    script.kept = port_.readable(kept().from);
+    script.kept_in = port_.writable(kept().to);
+    if (is_owner(rank_)) script.laid_out = port_.readable(offered());
+    const auto [first, last] = sources();
+    script.first_source = first;
+    script.last_source = last;
+    script.at = offset_in_offered() * port_.element_bytes();
+    if (folds()) {
+      const bool blocks = plan_.collective == Collective::reduce_scatter;
+      script.own = port_.readable(blocks ? plan_.blocks.in(Buffer::input, rank_) : whole(Buffer::input));
+      script.into = port_.writable(blocks ? own_output() : whole(Buffer::output));
+    } else if (first < last) {
+      script.into = port_.writable(place_for(first));
+      script.bytes = port_.readable(place_for(first)).size();
+      script.stride = last - first > 1 ? script.bytes : 0;
+    }
+    return script;
+  }
+
   /// The ranks that need something of this one.
   Sources readers() const noexcept {
     switch (plan_.collective) {
@@ -184,6 +193,22 @@ class Direct {
   }
   std::size_t length_bytes() const noexcept { return length() * port_.element_bytes(); }
 
+  struct Copy {
+    Range from;
+    Range to;
+  };
+  /// What this rank has for itself.
+  Copy kept() const noexcept {
+    if (port_.in_place()) return {};
+    switch (plan_.collective) {
+      case Collective::scatter: return is_root() ? Copy{plan_.blocks.in(Buffer::input, rank_), own_output()} : Copy{};
+      case Collective::gather: return is_root() ? Copy{own_input(), plan_.blocks.in(Buffer::output, rank_)} : Copy{};
+      case Collective::all_gather: return {own_input(), plan_.blocks.in(Buffer::output, rank_)};
+      case Collective::all_to_all:
+        return {plan_.blocks.in(Buffer::input, rank_), plan_.recv_blocks.in(Buffer::output, rank_)};
+      default: return {};
+    }
+  }
   bool is_root() const noexcept { return rank_ == plan_.root; }
   Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }
   Range own_output() const noexcept { return {Buffer::output, 0, plan_.blocks.count(rank_)}; }
@@ -306,6 +331,18 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
   } while (begin < length);
 }
 
+/// Enters the next step, if there is room in it soon.
+template <typename LayOut>
+DirectPort::Step begin_soon(DirectPort& port, std::size_t count, DirectPort::Begun& begun, LayOut lay_out) {
+  const DirectPort::Step step = port.next(count);
+  begun.step = step;
+  if (!port.has_room_soon(step)) return step;
+  lay_out(step);
+  port.enter(step);
+  begun.entered = true;
+  return step;
+}
+
 }  // namespace
 
 std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
@@ -336,20 +373,33 @@ bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
   const std::size_t count = length * direct.shares();
   if (!port.is_short(count) || (plan.chunk != 0 && length > plan.chunk)) return false;
   direct.copy_own();
-  const DirectPort::Step step = port.next(count);
-  begun.step = step;
-  if (!port.has_room_soon(step)) return false;
-  direct.lay_out(step, 0, length);
-  port.enter(step);
-  begun.entered = true;
+  const auto step = begin_soon(port, count, begun, [&](const auto& begins) { direct.lay_out(begins, 0, length); });
   const Direct::Sources sources = direct.sources();
-  if (!port.entered_soon(step, sources.first, sources.last)) return false;
+  if (!begun.entered || !port.entered_soon(step, sources.first, sources.last)) return false;
   if (direct.folds()) {
     direct.fold(step, 0, length);
     return true;
   }
   for (int member = sources.first; member < sources.last; ++member) {
     if (member != port.rank()) direct.take(step, member, 0, length);
+  }
+  return true;
+}
+
+Script script_of(DirectPort& port, const Plan& plan) { return Direct(port, plan).script(); }
+
+bool repeat(DirectPort& port, const Script& script, DirectPort::Begun& begun) {
+  copy_bytes(script.kept, script.kept_in);
+  const auto step =
+      begin_soon(port, script.most, begun, [&](const auto& begins) { port.lay_out(begins, 0, script.laid_out); });
+  if (!begun.entered || !port.entered_soon(step, script.first_source, script.last_source)) return false;
+  if (!script.own.empty()) {
+    port.fold(step, script.at, script.own, script.into);
+    return true;
+  }
+  for (int member = script.first_source; member < script.last_source; ++member) {
+    std::byte* const into = script.into + static_cast<std::size_t>(member - script.first_source) * script.stride;
+    if (member != port.rank()) port.take(step, member, script.at, std::span(into, script.bytes));
   }
   return true;
 }

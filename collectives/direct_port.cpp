@@ -56,9 +56,8 @@ std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noex
   return chunk == 0 ? most : std::min(chunk, most);
 }
 
-void DirectPort::lay_out(const Step& step, std::size_t at, const Range& from) {
-  if (from.count == 0) return;
-  std::memcpy(arena_.bytes(step, rank()) + at * memory_.element_bytes(), memory_.readable(from), memory_.bytes(from));
+void DirectPort::lay_out(const Step& step, std::size_t at_byte, std::span<const std::byte> from) {
+  copy_bytes(from, arena_.bytes(step, rank()) + at_byte);
 }
 
 void DirectPort::enter(const Step& step) {
@@ -114,33 +113,20 @@ bool DirectPort::entered_soon(const Step& step, int from, int to) {
   return soon([&](int member) { return has_entered(*this, step, member); }, from, to);
 }
 
-void DirectPort::take(const Step& step, int member, std::size_t at, const Range& to) {
-  if (to.count == 0) return;
-  std::memcpy(memory_.writable(to), arena_.bytes(step, member) + at * memory_.element_bytes(), memory_.bytes(to));
+void DirectPort::take(const Step& step, int member, std::size_t at_byte, std::span<std::byte> to) {
+  copy_bytes({arena_.bytes(step, member) + at_byte, to.size()}, to.data());
 }
 
-void DirectPort::fold(const Step& step, std::size_t at, const Range& own, const Range& into) {
-  if (own.count == 0) return;
-  std::byte* const result = memory_.writable(into);
-  fold_into(step, at, own, result);
-  memory_.finish(result, own.count);
-}
-
-void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& own) {
-  if (own.count == 0) return;
-  std::byte* const result = arena_.bytes(step, rank()) + at * memory_.element_bytes();
-  fold_into(step, at, own, result);
-  memory_.finish(result, own.count);
-}
-
-void DirectPort::fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into) {
+void DirectPort::fold(const Step& step, std::size_t at_byte, std::span<const std::byte> own, std::byte* into) {
+  if (own.empty()) return;
   Addresses addresses(static_cast<std::size_t>(size()));
   const auto inputs = addresses.all();
   for (int member = 0; member < size(); ++member) {
-    inputs[static_cast<std::size_t>(member)] =
-        member == rank() ? memory_.readable(own) : arena_.bytes(step, member) + at * memory_.element_bytes();
+    inputs[static_cast<std::size_t>(member)] = member == rank() ? own.data() : arena_.bytes(step, member) + at_byte;
   }
-  memory_.reduction().fold(inputs, into, own.count);
+  const std::size_t count = own.size() / element_bytes();
+  memory_.reduction().fold(inputs, into, count);
+  memory_.finish(into, count);
 }
 
 void DirectPort::expose(const Step& step, const Range& input, const Range& output) {
@@ -240,12 +226,6 @@ std::uint64_t DirectPort::shown(const Step& step, int member) const {
   std::uint64_t word = 0;
   std::memcpy(&word, arena_.bytes(step, member), sizeof word);
   return word;
-}
-
-void DirectPort::copy(const Range& from, const Range& to) {
-  const std::byte* const source = memory_.readable(from);
-  std::byte* const target = memory_.writable(to);
-  if (source != target && from.count > 0) std::memcpy(target, source, memory_.bytes(from));
 }
 
 }  // namespace rondo::detail

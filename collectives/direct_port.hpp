@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,11 @@ struct PooledAllocator {
   void deallocate(T* memory, std::size_t count) noexcept { free_frame(memory, count * sizeof(T)); }
   friend bool operator==(const PooledAllocator&, const PooledAllocator&) = default;
 };
+
+/// To where they may be already.
+inline void copy_bytes(std::span<const std::byte> from, std::byte* to) noexcept {
+  if (!from.empty() && from.data() != to) std::memcpy(to, from.data(), from.size());
+}
 
 /// What the direct algorithms talk to: the ranges of one collective's buffers, and an arena in which every rank lays
 /// out bytes that the others read. Members are known by their places in the team; counts and offsets are in elements.
@@ -99,7 +105,10 @@ class DirectPort {
   /// Who lays something out must await `room`; then it does, and enters; who lays out nothing enters all the same.
   Until<Members> room(const Step& step) { return until(step, &may_enter); }
   /// Copies a range to the own bytes of the step, from element `at` on.
-  void lay_out(const Step& step, std::size_t at, const Range& from);
+  void lay_out(const Step& step, std::size_t at, const Range& from) {
+    lay_out(step, at * element_bytes(), readable(from));
+  }
+  void lay_out(const Step& step, std::size_t at_byte, std::span<const std::byte> from);
   void enter(const Step& step);
 
   /// All have entered, or one has: what they laid out can be read until this rank enters another step.
@@ -109,11 +118,19 @@ class DirectPort {
   bool has_room_soon(const Step& step);
   bool entered_soon(const Step& step, int from, int to);
   /// Copies from the bytes of a rank.
-  void take(const Step& step, int member, std::size_t at, const Range& to);
+  void take(const Step& step, int member, std::size_t at, const Range& to) {
+    take(step, member, at * element_bytes(), std::span(writable(to), memory_.bytes(to)));
+  }
+  void take(const Step& step, int member, std::size_t at_byte, std::span<std::byte> to);
   /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
-  void fold(const Step& step, std::size_t at, const Range& own, const Range& into);
+  void fold(const Step& step, std::size_t at, const Range& own, const Range& into) {
+    fold(step, at * element_bytes(), readable(own), writable(into));
+  }
+  void fold(const Step& step, std::size_t at_byte, std::span<const std::byte> own, std::byte* into);
   /// The same into the own bytes of the step, at the same place, for all to read: nobody else may need them.
-  void fold_in_place(const Step& step, std::size_t at, const Range& own);
+  void fold_in_place(const Step& step, std::size_t at, const Range& own) {
+    fold(step, at * element_bytes(), readable(own), arena_.bytes(step, rank()) + at * element_bytes());
+  }
 
   /// A member's share of a step's work: see Arena. `finish` wakes nobody.
   bool claim(const Step& step, int of) noexcept { return arena_.claim(step, of); }
@@ -122,7 +139,12 @@ class DirectPort {
   Until<Finished> finished(const Step& step, int of) { return {*operation_, Finished{this, step, of}, looks_}; }
   void wake_sleepers();
 
-  void copy(const Range& from, const Range& to);
+  void copy(const Range& from, const Range& to) { copy_bytes(readable(from), writable(to)); }
+  /// Where a range lies. An empty one has no address.
+  std::span<const std::byte> readable(const Range& range) const noexcept {
+    return {memory_.readable(range), memory_.bytes(range)};
+  }
+  std::byte* writable(const Range& range) const noexcept { return memory_.writable(range); }
 
   // Memory that others reach where it is, for a collective that lays nothing out.
 
@@ -187,7 +209,6 @@ class DirectPort {
   /// And whether it is in the same call; if not the communicator has failed, and nothing more comes of it.
   static bool has_entered(const DirectPort& port, const Step& step, int member);
 
-  void fold_into(const Step& step, std::size_t at, const Range& own, std::byte* into);
   void fold_mapped_into(std::span<const Mapped> ranks, std::size_t at, std::size_t count, std::byte* into);
 
   Group& group_;

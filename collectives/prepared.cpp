@@ -124,17 +124,19 @@ RecentCalls::Key RecentCalls::key_of(const CollectiveCall& request) noexcept {
           request.options.deterministic};
 }
 
-const Prepared* RecentCalls::find(const CollectiveCall& request) const noexcept {
+const RecentCalls::Known* RecentCalls::find(const CollectiveCall& request) const noexcept {
   const Key key = key_of(request);
   for (const Entry& entry : entries_) {
-    if (entry.key == key && !request.by_counts && key.reduce != ReduceKind::custom) return &entry.prepared;
+    if (entry.key == key && !request.by_counts && key.reduce != ReduceKind::custom) return &entry.known;
   }
   return nullptr;
 }
 
-void RecentCalls::add(const CollectiveCall& request, const Prepared& prepared) {
-  if (request.by_counts || request.reduction.kind() == ReduceKind::custom || prepared.plan.deterministic) return;
-  entries_[next_] = {key_of(request), prepared};
+void RecentCalls::add(const CollectiveCall& request, const Known& known) {
+  const ReduceKind reduce = request.reduction.kind();
+  const bool deterministic = reduce != ReduceKind::none && (known.call.extra & Call::kDeterministic) != 0;
+  if (request.by_counts || reduce == ReduceKind::custom || deterministic) return;
+  entries_[next_] = {key_of(request), known};
   next_ = (next_ + 1) % entries_.size();
 }
 

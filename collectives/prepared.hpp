@@ -8,6 +8,7 @@
 #include <rondo/plan.hpp>
 
 #include "collectives/arguments.hpp"
+#include "collectives/direct.hpp"
 
 namespace rondo::detail {
 
@@ -30,10 +31,15 @@ class RecentCalls {
  public:
   static RecentCalls& of(Group& group);
 
+  struct Known {
+    Call call;
+    Script script;
+  };
+
   /// What was added for a call like this one, with the same buffers; nullptr: it is not known.
-  const Prepared* find(const CollectiveCall& request) const noexcept;
-  /// To be found until some more have been added. Only predefined operators and even shares, without further wishes.
-  void add(const CollectiveCall& request, const Prepared& prepared);
+  const Known* find(const CollectiveCall& request) const noexcept;
+  /// To be found until some more have been added. Not by counts, and of operators only the predefined ones.
+  void add(const CollectiveCall& request, const Known& known);
 
  private:
   struct Key {
@@ -55,7 +61,7 @@ class RecentCalls {
   };
   struct Entry {
     Key key;
-    Prepared prepared;
+    Known known;
   };
 
   static Key key_of(const CollectiveCall& request) noexcept;

@@ -1,5 +1,4 @@
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include <rondo/barrier.hpp>
@@ -13,27 +12,40 @@
 namespace rondo::detail {
 namespace {
 
+/// Nothing stands in the way of a collective in shared memory.
+bool is_free(Group& group) {
+  const Commons& commons = group.commons();
+  return commons.arena() && commons.idle() && !group.oldest_operation();
+}
+
 /// Does it here and now, without an operation, if it is short, in shared memory, and the others are not far behind.
 /// False: it is to be started; `begun` tells how far its first step has come.
 bool run_at_once(Group& group, const CollectiveCall& request, const Prepared& prepared, DirectPort::Begun& begun) {
-  Commons& commons = group.commons();
-  if (prepared.plan.algorithm != Algorithm::direct || !commons.arena() || !commons.idle() || group.oldest_operation()) {
-    return false;
-  }
+  if (prepared.plan.algorithm != Algorithm::direct || !is_free(group)) return false;
   HostMemory memory(group.engine(), request.element_bytes, request.reduction, group.size());
   memory.set(prepared.arguments.input, prepared.arguments.output);
   DirectPort port(group, group.everybody(), prepared.call, memory, prepared.arguments.in_place);
   if (!run_at_once(port, prepared.plan, begun)) return false;
   group.pass_number(prepared.call);
+  RecentCalls::of(group).add(request, {prepared.call, script_of(port, prepared.plan)});
   return true;
 }
 
-/// `known`: what is known of such a call, whose first step has `begun`; nullptr: nothing.
-void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, const Prepared* known,
-                DirectPort::Begun begun) {
-  Prepared prepared = known ? *known : Prepared(request, group);
+/// The same for a call that is known.
+bool repeat(Group& group, const CollectiveCall& request, const RecentCalls::Known& known, DirectPort::Begun& begun) {
+  if (!is_free(group)) return false;
+  HostMemory memory(group.engine(), request.element_bytes, request.reduction, group.size());
+  DirectPort port(group, group.everybody(), known.call, memory, false);
+  if (!repeat(port, known.script, begun)) return false;
+  group.pass_number(known.call);
+  return true;
+}
+
+/// What of it has `begun` is done already.
+void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, DirectPort::Begun begun) {
+  Prepared prepared(request, group);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
-  if (!known && run_at_once(group, request, prepared, begun)) return RecentCalls::of(group).add(request, prepared);
+  if (!begun.step && run_at_once(group, request, prepared, begun)) return;
   CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments, std::move(prepared.plan),
                                 begun);
   operation.start();
@@ -55,10 +67,10 @@ void run(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  const Prepared* const known = RecentCalls::of(group).find(request);
+  const RecentCalls::Known* const known = RecentCalls::of(group).find(request);
   DirectPort::Begun begun;
-  if (known && run_at_once(group, request, *known, begun)) return;
-  run_to_end(entry, group, std::move(request), known, begun);
+  if (known && repeat(group, request, *known, begun)) return;
+  run_to_end(entry, group, std::move(request), begun);
 }
 
 Work start(Communicator& communicator, CollectiveCall request) {

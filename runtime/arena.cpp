@@ -14,6 +14,9 @@ std::uint64_t mix(std::uint64_t history, const Call& call) {
   return history;
 }
 
+// So far ahead that nobody looks at that slot yet.
+constexpr std::uint64_t kTakenAhead = 4;
+
 // Asks for a cache line that others have read, so that it is there when it is written.
 void take_for_writing(const void* line) noexcept {
 #ifdef __x86_64__
@@ -64,7 +67,7 @@ void Arena::enter(const Step& step, const Call& call) noexcept {
   mine.call = call;
   mine.history = history_;
   mine.step.store(step.number, std::memory_order_release);
-  take_for_writing(&slot(rank_, step.number + 1));
+  take_for_writing(&slot(rank_, step.number + kTakenAhead));
 }
 
 bool Arena::claim(const Step& step, int of) noexcept {

@@ -14,7 +14,6 @@
 
 using namespace rondo;
 using detail::CollectiveCall;
-using detail::Prepared;
 using detail::RecentCalls;
 
 namespace {
@@ -27,10 +26,10 @@ CollectiveCall all_reduce_call() {
                                   sum);
 }
 
-Prepared with_count(std::size_t count) {
-  Prepared prepared;
-  prepared.arguments.count = count;
-  return prepared;
+RecentCalls::Known with_count(std::size_t count) {
+  RecentCalls::Known known;
+  known.call.count = count;
+  return known;
 }
 
 }  // namespace
@@ -39,9 +38,9 @@ TEST_CASE("a call is known again when everything that decides about it is as bef
   RecentCalls recent;
   CHECK(recent.find(all_reduce_call()) == nullptr);
   recent.add(all_reduce_call(), with_count(4));
-  const Prepared* const known = recent.find(all_reduce_call());
+  const RecentCalls::Known* const known = recent.find(all_reduce_call());
   REQUIRE(known != nullptr);
-  CHECK(known->arguments.count == 4);
+  CHECK(known->call.count == 4);
 
   CollectiveCall patient = all_reduce_call();
   patient.options.timeout = std::chrono::seconds(1);
@@ -97,8 +96,8 @@ TEST_CASE("of many calls the last ones are known", "[collectives][recent]") {
   CHECK(recent.find(rooted_at(0)) == nullptr);
   for (int root = 5; root < 9; ++root) {
     CAPTURE(root);
-    const Prepared* const known = recent.find(rooted_at(root));
+    const RecentCalls::Known* const known = recent.find(rooted_at(root));
     REQUIRE(known != nullptr);
-    CHECK(known->arguments.count == static_cast<std::size_t>(root));
+    CHECK(known->call.count == static_cast<std::size_t>(root));
   }
 }

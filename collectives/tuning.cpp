@@ -75,6 +75,7 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::reduce, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce, kAnyBytes, 1, 2, Crowd::any, {tree, 256 * KiB}},
     {C::reduce, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {ring, 64 * KiB}},

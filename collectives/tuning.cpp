@@ -22,8 +22,8 @@ using C = Collective;
 //     rondo-bench tune --operations OPERATION --ranks N --rounds 3 --seconds 0.015 --paths shm (or tcp)
 //
 // in two runs at different times: a line gave way where another was ahead by more than 5% in both. Over TCP all_reduce,
-// broadcast, all_gather and reduce_scatter; the lines of the others, and those for more ranks, follow the algorithms'
-// costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel; one of 256 KiB is a fourth of the
+// broadcast, all_gather and reduce_scatter, and of reduce and scatter those for ranks that share cores; the other lines,
+// and those for more ranks, follow the algorithms' costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel; one of 256 KiB is a fourth of the
 // calls.
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
@@ -74,7 +74,8 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
-    {C::reduce, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 256 * KiB}},
+    {C::reduce, 8 * KiB, 9, 16, Crowd::oversubscribed, {linear, 0}},
     {C::reduce, kAnyBytes, 1, 2, Crowd::any, {tree, 256 * KiB}},
     {C::reduce, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
@@ -89,6 +90,7 @@ constexpr TuningRule kTable[] = {
     {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {linear, 1 * MiB}},
     {C::broadcast, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
+    {C::scatter, 32 * KiB, 3, kAnyRanks, Crowd::oversubscribed, {tree, 0}},
     {C::scatter, 64 * KiB, 9, kAnyRanks, Crowd::fits, {tree, 0}},
     {C::scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},

@@ -87,20 +87,23 @@ void Group::unpost(ReceiveMessage& receive) noexcept {
 }
 
 Unexpected* Group::find_unexpected(FrameHeader::Context context, const ReceiveMessage& receive) {
-  auto& messages = unexpected_[context];
-  for (Unexpected* message = messages.head(); message; message = messages.next(*message)) {
-    if (!message->claimed_by && receive.matches(message->source, key_of(message->header))) return message;
-  }
-  return nullptr;
+  const auto wanted = [&](const Unexpected& message) {
+    return !message.claimed_by && receive.matches(message.source, key_of(message.header));
+  };
+  const UnexpectedMessages& messages = unexpected_[context];
+  if (messages.empty()) return nullptr;
+  if (receive.operation()) return messages.find(receive.operation()->number(), wanted);
+  if (receive.peer_rank() == any_source) return messages.find(wanted);
+  return messages.find(static_cast<std::uint32_t>(receive.peer_rank()), wanted);
 }
 
 Unexpected* Group::find_unexpected(int source, Tag tag) {
-  auto& messages = unexpected_[FrameHeader::point_to_point];
-  for (Unexpected* message = messages.head(); message; message = messages.next(*message)) {
-    if (message->claimed_by || (source != any_source && message->source != source)) continue;
-    if (tag == any_tag || tag.value == message->header.tag) return message;
-  }
-  return nullptr;
+  const auto wanted = [&](const Unexpected& message) {
+    return !message.claimed_by && (source == any_source || source == message.source) &&
+           (tag == any_tag || tag.value == message.header.tag);
+  };
+  const UnexpectedMessages& messages = unexpected_[FrameHeader::point_to_point];
+  return source == any_source ? messages.find(wanted) : messages.find(static_cast<std::uint32_t>(source), wanted);
 }
 
 Unexpected& Group::add_unexpected(const FrameHeader& header, int source) {
@@ -175,13 +178,12 @@ Error Group::more_than_asked(std::uint32_t number, const Call& call, int source)
 
 void Group::check_left_over(const Operation& operation) {
   if (reported_) throw Error(*reported_);
-  auto& messages = unexpected_[FrameHeader::collective];
-  for (Unexpected* message = messages.head(); message; message = messages.next(*message)) {
-    if (message->header.number != operation.number()) continue;
-    const Error error = more_than_asked(operation.number(), operation.call(), message->source);
-    report_failure(error);
-    throw error;
-  }
+  const Unexpected* const message = unexpected_[FrameHeader::collective].find(
+      operation.number(), [&](const Unexpected& one) { return one.header.number == operation.number(); });
+  if (!message) return;
+  const Error error = more_than_asked(operation.number(), operation.call(), message->source);
+  report_failure(error);
+  throw error;
 }
 
 std::vector<Call> Group::calls_before(std::uint32_t number) const {
@@ -194,10 +196,8 @@ std::vector<Call> Group::calls_before(std::uint32_t number) const {
 }
 
 void Group::check_early_calls(const Operation& operation) {
-  auto& messages = unexpected_[FrameHeader::collective];
-  for (Unexpected* message = messages.head(); message; message = messages.next(*message)) {
-    if (message->header.number == operation.number() && !check_call(message->header, message->source)) return;
-  }
+  unexpected_[FrameHeader::collective].find(
+      operation.number(), [&](const Unexpected& message) { return !check_call(message.header, message.source); });
 }
 
 // Failure.

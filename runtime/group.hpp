@@ -18,6 +18,7 @@
 #include "runtime/message.hpp"
 #include "runtime/notice.hpp"
 #include "runtime/team.hpp"
+#include "runtime/unexpected.hpp"
 #include "transport/frame.hpp"
 
 namespace rondo::detail {
@@ -25,16 +26,6 @@ namespace rondo::detail {
 class Engine;
 class Operation;
 struct InOperations;
-struct InUnexpected;
-
-/// A message that came before its receive was posted. `rts` has no payload here: it waits at the sender.
-struct Unexpected : ListNode<Unexpected, InUnexpected> {
-  FrameHeader header;
-  int source = -1;  // in the group
-  std::vector<std::byte> payload;
-  bool complete = false;
-  ReceiveMessage* claimed_by = nullptr;
-};
 
 /// All that this rank knows of one communicator: members, matching, the collectives in flight, and how it ended.
 class Group {
@@ -145,7 +136,7 @@ class Group {
   std::optional<Hosts> hosts_;
 
   List<ReceiveMessage, InMatcher> posted_[2];
-  List<Unexpected, InUnexpected> unexpected_[2];
+  UnexpectedMessages unexpected_[2];
   List<Operation, InOperations> operations_;
   List<Message, InGroup> messages_;
 

@@ -22,9 +22,9 @@ using C = Collective;
 //     rondo-bench tune --operations OPERATION --ranks N --rounds 3 --seconds 0.015 --paths shm (or tcp)
 //
 // in two runs at different times: a line gave way where another was ahead by more than 5% in both. Over TCP all_reduce,
-// broadcast, all_gather and reduce_scatter, and of reduce and scatter those for ranks that share cores; the other lines,
-// and those for more ranks, follow the algorithms' costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel; one of 256 KiB is a fourth of the
-// calls.
+// broadcast, all_gather and reduce_scatter, and of reduce and scatter those for ranks that share cores; the other
+// lines, and those for more ranks, follow the algorithms' costs. A chunk of 64 KiB stays in a core's cache on its way
+// through the kernel; one of 256 KiB is a fourth of the calls.
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.

@@ -66,8 +66,8 @@ TEST_CASE("point-to-point messages are found by their source, and by none in the
 TEST_CASE("who is thousands of messages behind looks at a few of them", "[runtime][unexpected]") {
   constexpr std::uint32_t kBehind = 10'000;
   Early early;
-  for (std::uint32_t number = 0; number < kBehind; ++number) {
-    for (int source = 1; source < 4; ++source) early.add(FrameHeader::collective, number, source);
+  for (int source = 1; source < 4; ++source) {
+    for (std::uint32_t number = 0; number < kBehind; ++number) early.add(FrameHeader::collective, number, source);
   }
   std::uint32_t looks = 0;
   for (std::uint32_t number = 0; number < kBehind; ++number) {
@@ -76,7 +76,7 @@ TEST_CASE("who is thousands of messages behind looks at a few of them", "[runtim
         ++looks;
         return message.header.number == number && message.source == source;
       });
-      REQUIRE(found == early.owned[number * 3 + static_cast<std::uint32_t>(source) - 1].get());
+      REQUIRE(found == early.owned[static_cast<std::uint32_t>(source - 1) * kBehind + number].get());
       early.messages.remove(*found);
     }
   }

@@ -17,7 +17,7 @@ constexpr Duration kLongSleep = std::chrono::milliseconds(500);
 constexpr Duration kShortSleep = std::chrono::milliseconds(20);
 constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 // Memory for unexpected messages that is kept for the next ones, at the most.
-constexpr std::size_t kKeptMessages = 256;
+constexpr std::size_t kKeptMessages = 4096;
 constexpr std::size_t kKeptBytes = std::size_t{16} << 20;
 
 }  // namespace

@@ -124,7 +124,7 @@ void Group::adopt(std::unique_ptr<Unexpected> early) {
 void Group::drop_unexpected(Unexpected& message) {
   unexpected_[message.header.context].remove(message);
   if (message.header.kind == FrameKind::eager) {
-    engine_.peer(world_rank(message.source)).consumed(message.header.bytes);
+    engine_.peer(world_rank(message.source)).consumed(message.header);
   }
   engine_.give_unexpected_memory(std::unique_ptr<Unexpected>(&message));
 }

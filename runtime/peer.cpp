@@ -95,7 +95,7 @@ void Peer::send(SendMessage& message) {
     if (!engine_.suspected(*this)) message.group().member_left(message.peer_rank(), cause_);
     return;
   }
-  const std::uint64_t cost = message.whole_.size() + kFrameCost;
+  const std::uint64_t cost = cost_of(message.header);
   if (cost <= credit_ && (message.operation() || message.whole_.size() <= eager_limit())) {
     credit_ -= cost;
     message.header.kind = FrameKind::eager;
@@ -114,7 +114,7 @@ void Peer::send(SendMessage& message) {
 }
 
 bool Peer::send_now(Outgoing& frame) {
-  const std::uint64_t cost = frame.payload.size() + kFrameCost;
+  const std::uint64_t cost = cost_of(frame.header);
   if (!link_ || gone_ || cost > credit_ || frame.payload.size() > eager_limit() || !link_->send_now(frame))
     return false;
   credit_ -= cost;
@@ -160,7 +160,7 @@ std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type
     if (!wanted) return std::nullopt;
     if (!payload->empty()) std::memcpy(buffer.data(), payload->data(), payload->size());
     link_->take_arrived();
-    consumed(header.bytes);
+    consumed(header);
     return Status{group.member(world_rank_), Tag{header.tag}, static_cast<std::size_t>(header.bytes)};
   }
   return std::nullopt;
@@ -193,8 +193,8 @@ void Peer::forget(ReceiveMessage& receive) {
   }
 }
 
-void Peer::consumed(std::uint64_t payload_bytes) {
-  consumed_ += payload_bytes + kFrameCost;
+void Peer::consumed(const FrameHeader& header) {
+  consumed_ += cost_of(header);
   if (consumed_ < window_ / 4) return;
   control(FrameKind::credit, 0, 0, consumed_);
   consumed_ = 0;
@@ -242,7 +242,7 @@ void Peer::arrived(const FrameHeader& header) {
 void Peer::finish(const FrameHeader& header, const Landing& landing) {
   if (header.kind != FrameKind::eager) return;
   Unexpected* const unexpected = landing.unexpected;
-  if (!unexpected) return consumed(header.bytes);
+  if (!unexpected) return consumed(header);
   unexpected->complete = true;
   ReceiveMessage* const claimant = std::exchange(unexpected->claimed_by, nullptr);
   if (!claimant) return;
@@ -264,7 +264,7 @@ Peer::Landing Peer::land(const FrameHeader& header) {
 
 Peer::Landing Peer::land_eager(const FrameHeader& header) {
   // More than was promised memory for: not what a rondo peer sends.
-  if (header.bytes + kFrameCost > window_) {
+  if (cost_of(header) > window_) {
     closed("it sent a frame longer than its window");
     return {};
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -63,8 +64,8 @@ class Peer final : public Sink {
   void request(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
-  /// Memory of an eager message of so many bytes is free again.
-  void consumed(std::uint64_t payload_bytes);
+  /// Memory of an eager message is free again.
+  void consumed(const FrameHeader& header);
 
   // What the link brings.
   void deliver(const FrameHeader& header, std::span<const std::byte> payload) override;
@@ -78,8 +79,15 @@ class Peer final : public Sink {
   std::uint64_t credit() const noexcept { return credit_; }
   std::uint64_t untold() const noexcept { return consumed_; }
 
-  /// What an eager message takes of the window, whatever its length.
-  static constexpr std::uint64_t kFrameCost = sizeof(FrameHeader);
+  /// What it takes to keep a message beside its payload.
+  static constexpr std::uint64_t kFrameCost = 256;
+  /// What an eager message takes of the window. A leaf that waits for nobody may be many collectives ahead: no more of
+  /// their messages go before any has been consumed than a cache can keep.
+  std::uint64_t cost_of(const FrameHeader& header) const noexcept {
+    constexpr std::uint64_t kMostAhead = 1024;
+    const std::uint64_t least = header.context == FrameHeader::collective ? window_ / kMostAhead : 0;
+    return std::max(header.bytes + kFrameCost, least);
+  }
 
  private:
   struct ControlFrame;

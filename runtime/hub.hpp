@@ -165,7 +165,7 @@ class Hub {
   void take_resumed(int rank, std::uint64_t communicator);
   bool compare_calls(int rank, const Notice& notice);
   const Stall* find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const;
-  std::string absence(const Notice& notice) const;
+  std::string absence(int asking, const Notice& notice) const;
   void take_goodbye(int rank);
   void began(int rank, const std::string& text);
   void poison(Notice notice);

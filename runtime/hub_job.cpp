@@ -76,7 +76,7 @@ void Hub::take_notice(Id, int rank, const Notice& notice) {
     case Notice::Kind::failed: {
       Notice cause = notice;
       cause.rank = rank;
-      if (cause.code == Errc::timed_out) cause.text += absence(notice);
+      if (cause.code == Errc::timed_out) cause.text += absence(rank, notice);
       return poison(std::move(cause));
     }
     case Notice::Kind::abort: {
@@ -134,7 +134,7 @@ void Hub::take_stalled(int rank, const Notice& notice) {
     Notice answer = notice;
     answer.kind = Notice::Kind::absent;
     answer.awaited.clear();
-    answer.text = absence(notice);
+    answer.text = absence(rank, notice);
     if (const auto& connection = members_[static_cast<std::size_t>(rank)].connection)
       write(*connection, encode(answer));
   }
@@ -186,12 +186,13 @@ const Hub::Stall* Hub::find_stall(int rank, std::uint64_t communicator, std::uin
 }
 
 /// "; rank 3 has not come to it": whom anybody waits for in this call and who does not wait in it himself. Whom the
-/// asking rank waits for may be as innocent as itself.
-std::string Hub::absence(const Notice& notice) const {
+/// asking rank waits for may be as innocent as itself, and it may give up before it counted as one that waits.
+std::string Hub::absence(int asking, const Notice& notice) const {
   std::map<int, int> absent;  // member -> rank
   const auto add = [&](const std::vector<Notice::Awaited>& awaited) {
     for (const auto& [member, rank] : awaited) {
-      if (rank >= 0 && rank < job_.size && !find_stall(rank, notice.communicator, notice.number)) absent[member] = rank;
+      if (rank < 0 || rank >= job_.size || rank == asking) continue;
+      if (!find_stall(rank, notice.communicator, notice.number)) absent[member] = rank;
     }
   };
   add(notice.awaited);

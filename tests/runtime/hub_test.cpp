@@ -266,6 +266,13 @@ TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runti
     job.ranks[0].tell(end);
     CHECK_THAT(job.ranks[1].expect<Notice>().text, ContainsSubstring("it took too long; ranks 12, 13 have not come"));
   }
+  SECTION("but not the rank that gives up, which may have come too late to count as stuck") {
+    Notice end = failed(9, "it took too long");
+    end.number = 7;
+    end.awaited = {{12, 2}};
+    job.ranks[3].tell(end);
+    CHECK(job.ranks[0].expect<Notice>().text == "it took too long; rank 12 has not come to it");
+  }
   SECTION("also where the absent rank gave up elsewhere a moment ago") {
     job.ranks[3].tell(failed(3, "no luck"));
     Notice resumed = notice_of(Kind::resumed);

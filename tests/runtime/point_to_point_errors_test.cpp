@@ -160,16 +160,20 @@ TEST_CASE("two blocking sends of long messages to each other end at the deadline
   run_ranks(
       2,
       [&](Communicator& world) {
+        const int other = 1 - world.rank();
+        barrier(world, {.timeout = 60s});  // there is a connection
         std::vector<int> data(100'000);
         try {
-          world.send(std::span(data), 1 - world.rank());
+          world.send(std::span(data), other);
         } catch (const Error& error) {
           require(error.code() == Errc::timed_out, error.what());
           texts[static_cast<std::size_t>(world.rank())] = error.what();
         }
-        // The communicator still works; and nobody leaves before the other's deadline.
+        // The communicator still works; and nobody leaves before the other's deadline. A receive would have one too.
         int here = 1, there = 0;
-        world.sendrecv(std::span(&here, 1), 1 - world.rank(), std::span(&there, 1), 1 - world.rank(), Tag{1});
+        world.send(std::span(&here, 1), other, Tag{1});
+        while (!world.iprobe(other, Tag{1})) std::this_thread::yield();
+        world.recv(std::span(&there, 1), other, Tag{1});
       },
       config);
   for (const int rank : {0, 1}) {
@@ -284,33 +288,34 @@ TEST_CASE("a message that was matched by a receive from any rank is not waited f
 }
 
 TEST_CASE("a probe says what it looked for, and does not wait for a rank that has left", "[runtime][p2p][errors]") {
+  const auto error_of = [](Communicator& world, int source, Tag tag) -> std::string {
+    try {
+      (void)world.probe(source, tag);
+      return "found one";
+    } catch (const Error& error) {
+      require(error.peer() == source, "names another peer");
+      return error.what();
+    }
+  };
+  const auto expect = [](const std::string& text, const std::string& wanted) {
+    require(text.find(wanted) != std::string::npos, text);
+  };
   std::vector<Config> configs(3);
   configs[0].timeout = 200ms;
-  const auto outcomes = try_ranks(configs, [](Communicator& world) {
+  const auto outcomes = try_ranks(configs, [&](Communicator& world) {
     int value = 0;
+    barrier(world, {.timeout = 60s});  // there are connections
     if (world.rank() == 1) return;
-    if (world.rank() == 2) {
-      world.recv(std::span(&value, 1), 0);
-      return;
-    }
-    const auto error_of = [&](int source, Tag tag) -> std::string {
-      try {
-        (void)world.probe(source, tag);
-        return "found one";
-      } catch (const Error& error) {
-        require(error.peer() == source, "names another peer");
-        return error.what();
-      }
-    };
-    const auto expect = [&](const std::string& text, const std::string& wanted) {
-      require(text.find(wanted) != std::string::npos, text);
-    };
-    expect(error_of(2, Tag{7}), "no message from rank 2 with tag 7 came within 0.2 s (RONDO_TIMEOUT)");
-    expect(error_of(any_source, any_tag), "no message from any rank with any tag came within 0.2 s (RONDO_TIMEOUT)");
-    expect(error_of(1, Tag{7}), "no message from rank 1 with tag 7: rank 1 has left");
+    if (world.rank() == 2) return static_cast<void>(world.recv(std::span(&value, 1), 0));
+    expect(error_of(world, 2, Tag{7}), "no message from rank 2 with tag 7 came within 0.2 s (RONDO_TIMEOUT)");
+    expect(error_of(world, any_source, any_tag),
+           "no message from any rank with any tag came within 0.2 s (RONDO_TIMEOUT)");
     world.send(std::span(&value, 1), 2);
   });
   for (const Outcome& outcome : outcomes) CHECK(outcome.error == "");
+  run_ranks(2, [&](Communicator& world) {
+    if (world.rank() == 0) expect(error_of(world, 1, Tag{7}), "no message from rank 1 with tag 7: rank 1 has left");
+  });
 }
 
 TEST_CASE("wait_all ends all, and throws the first failure", "[runtime][p2p][errors]") {
@@ -339,58 +344,50 @@ TEST_CASE("wait_all ends all, and throws the first failure", "[runtime][p2p][err
 }
 
 TEST_CASE("wait_any throws each failure once, and goes on with the others", "[runtime][p2p][errors]") {
-  Config config = tight();
-  config.timeout = 300ms;
-  run_ranks(
-      2,
-      [](Communicator& world) {
-        std::vector<int> data = numbers(1000, 5), small(10), whole(1000), never(1);
-        if (world.rank() == 0) {
-          world.send(std::span(data), 1, Tag{1});
-          world.send(std::span(data), 1, Tag{2});
-          // A receive would have the same deadline as the one that the other rank lets pass.
-          while (!world.iprobe(1, Tag{9})) std::this_thread::yield();
-          int value = 0;
-          world.recv(std::span(&value, 1), 1, Tag{9});
-          return;
-        }
-        std::array<Work, 3> works{world.irecv(std::span(never), 0, Tag{3}), world.irecv(std::span(small), 0, Tag{1}),
-                                  world.irecv(std::span(whole), 0, Tag{2})};
-        std::vector<std::size_t> complete;
-        std::vector<Errc> failures;
-        for (std::size_t i = 0; i < works.size(); ++i) {
-          try {
-            complete.push_back(wait_any(works));
-          } catch (const Error& error) {
-            failures.push_back(error.code());
-          }
-        }
-        require(complete == std::vector<std::size_t>{2}, "not the one that can complete");
-        require(failures == std::vector{Errc::truncated, Errc::timed_out}, "not the two failures, in their order");
-        require(whole == data, "a message did not arrive");
-        require(wait_any(works) == works.size(), "something is left");
-        int value = 0;
-        world.send(std::span(&value, 1), 0, Tag{9});
-      },
-      config);
+  std::vector<Config> configs(2);
+  configs[1].timeout = 300ms;
+  const auto outcomes = try_ranks(configs, [](Communicator& world) {
+    std::vector<int> data = numbers(1000, 5), small(10), whole(1000), never(1);
+    int value = 0;
+    if (world.rank() == 0) {
+      world.send(std::span(data), 1, Tag{1});
+      world.send(std::span(data), 1, Tag{2});
+      world.recv(std::span(&value, 1), 1, Tag{9});
+      return;
+    }
+    // Both are there before anything has a deadline.
+    while (!world.iprobe(0, Tag{2})) std::this_thread::yield();
+    std::array<Work, 3> works{world.irecv(std::span(never), 0, Tag{3}), world.irecv(std::span(small), 0, Tag{1}),
+                              world.irecv(std::span(whole), 0, Tag{2})};
+    std::vector<std::size_t> complete;
+    std::vector<Errc> failures;
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      try {
+        complete.push_back(wait_any(works));
+      } catch (const Error& error) {
+        failures.push_back(error.code());
+      }
+    }
+    require(complete == std::vector<std::size_t>{2}, "not the one that can complete");
+    require(failures == std::vector{Errc::truncated, Errc::timed_out}, "not the two failures, in their order");
+    require(whole == data, "a message did not arrive");
+    require(wait_any(works) == works.size(), "something is left");
+    world.send(std::span(&value, 1), 0, Tag{9});
+  });
+  for (const Outcome& outcome : outcomes) CHECK(outcome.error == "");
 }
 
 TEST_CASE("a collective that failed fails every Work that waits for it", "[runtime][errors]") {
-  Config config;
-  config.timeout = 300ms;
-  const auto outcomes = try_ranks(
-      2,
-      [](Communicator& world) {
-        std::vector<int> data(100), more(100);
-        std::vector<Work> works;
-        works.push_back(iall_reduce(world, std::span(data), sum));
-        if (world.rank() == 1) return works[0].wait();
-        works.push_back(iall_reduce(world, std::span(more), sum));  // rank 1 leaves it out
-        require(wait_any(works) == 0, "not the first");
-        wait_any(works);
-      },
-      config);
-  CHECK((outcomes[0].code == Errc::peer_failed || outcomes[0].code == Errc::timed_out));
+  const auto outcomes = try_ranks(2, [](Communicator& world) {
+    std::vector<int> data(100), more(100);
+    std::vector<Work> works;
+    works.push_back(iall_reduce(world, std::span(data), sum));
+    if (world.rank() == 1) return works[0].wait();
+    works.push_back(iall_reduce(world, std::span(more), sum));  // rank 1 leaves it out, and leaves
+    require(wait_any(works) == 0, "not the first");
+    wait_any(works);
+  });
+  CHECK(outcomes[0].code == Errc::peer_failed);
   CHECK_FALSE(outcomes[1].failed());
 }
 

@@ -2,7 +2,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -18,28 +20,45 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// A port of the loopback address that somebody listens on, and answers nobody.
-class Held {
+/// A port of the loopback address that is nobody else's, but may be listened on.
+class Bound {
  public:
   /// Any port, or this one; `port()` is 0 where it is not to be had.
-  explicit Held(int wanted = 0) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Bound(int wanted = 0) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(static_cast<std::uint16_t>(wanted));
     socklen_t length = sizeof address;
     auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(socket_.get(), generic, length) != 0 || ::listen(socket_.get(), 8) != 0) return;
+    if (::bind(socket_.get(), generic, length) != 0) return;
     if (::getsockname(socket_.get(), generic, &length) == 0) port_ = ntohs(address.sin_port);
   }
   int port() const { return port_; }
+  int socket() const { return socket_.get(); }
 
  private:
   rondo::detail::Descriptor socket_;
   int port_ = 0;
 };
 
-int free_port() { return Held().port(); }
+/// One that somebody listens on, and answers nobody.
+class Held {
+ public:
+  Held() { ::listen(bound_.socket(), 8); }
+  int port() const { return bound_.port(); }
+
+ private:
+  Bound bound_;
+};
+
+/// A port of this process until it ends: nobody is given it by chance, rank 0 may listen on it.
+int own_port() {
+  static std::vector<Bound> own;
+  return own.emplace_back().port();
+}
 
 /// Runs the lines at the same time in one shell each, with none of rondo's or torchrun's variables set around them.
 Launched::Ended run_together(const std::vector<std::string>& lines) {
@@ -86,14 +105,15 @@ Launched::Ended launch_with(int ranks, std::vector<std::string> options) {
 }  // namespace
 
 TEST_CASE("ranks meet by torchrun's variables, set by hand", "[process][meeting]") {
-  const int port = free_port();
+  const int port = own_port();
   check_met(
       run_together({by_variables(0, 3, port), "sleep 0.1; " + by_variables(1, 3, port), by_variables(2, 3, port)}), 3);
 }
 
 TEST_CASE("where torchrun's own store holds the port, ranks meet at the next", "[process][meeting]") {
   std::vector<Held> tried(1);
-  while (Held(tried.back().port() + 1).port() == 0) tried.emplace_back();
+  Bound next(tried.back().port() + 1);
+  while (next.port() == 0) next = Bound(tried.emplace_back().port() + 1);
   const Held& store = tried.back();
   const std::string agent = "TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=none";
   check_met(run_together({by_variables(0, 2, store.port(), agent), by_variables(1, 2, store.port(), agent)}), 2);
@@ -101,7 +121,7 @@ TEST_CASE("where torchrun's own store holds the port, ranks meet at the next", "
 
 TEST_CASE("ranks meet at an address that the program names", "[process][meeting]") {
   const std::string host = GENERATE("127.0.0.1", "[::1]", "localhost");
-  const std::string method = "tcp://" + host + ":" + std::to_string(free_port());
+  const std::string method = "tcp://" + host + ":" + std::to_string(own_port());
   check_met(run_together({by_method(method, 1, 2), by_method(method, 0, 2)}), 2);
 }
 
@@ -115,8 +135,8 @@ TEST_CASE("ranks meet by a file, whatever an earlier job left in it", "[process]
     ::chmod(path.c_str(), 0600);
   }
   if (before.starts_with("the note")) {
-    // Rank 0 waits for rank 1 and is killed. sh is in the way of its signals: exec.
-    run_together({"exec timeout -s KILL 0.5 " + by_method(method, 0, 2)});
+    // Rank 0 waits for rank 1 and is killed.
+    run_together({by_method(method, 0, 2) + " & until [ -s " + path + " ]; do sleep 0.01; done; kill -KILL $!"});
     REQUIRE(file_text(path) != "");
   }
   for (int i = 0; i < 2; ++i) check_met(run_together({by_method(method, 0, 2), by_method(method, 1, 2)}), 2);
@@ -124,11 +144,17 @@ TEST_CASE("ranks meet by a file, whatever an earlier job left in it", "[process]
 
 TEST_CASE("a rank that never comes is named to those that came", "[process][meeting]") {
   const TemporaryDirectory directory;
-  const std::string file = "file://" + directory.path() + "/meeting", patience = "RONDO_INIT_TIMEOUT=500ms";
-  const int port = free_port();
+  const std::string path = directory.path() + "/meeting", file = "file://" + path;
+  const int port = own_port();
+  // Rank 0 has all the time: it is rank 2, which comes when rank 0 is there, that gives up for both.
+  const std::string when_there = "until [ -s " + path + " ]; do sleep 0.01; done; RONDO_INIT_TIMEOUT=1 ";
+  std::array<char, 8> hex{};
+  std::snprintf(hex.data(), hex.size(), "%04X", static_cast<unsigned>(port));
+  const std::string when_it_listens =
+      std::string("until grep -q ':") + hex.data() + " 00000000:0000 0A' /proc/net/tcp; do sleep 0.01; done; ";
   for (const auto& ended :
-       {run_together({by_variables(0, 4, port, patience), by_variables(2, 4, port, patience)}),
-        run_together({patience + " " + by_method(file, 0, 4), patience + " " + by_method(file, 2, 4)})}) {
+       {run_together({by_variables(0, 4, port), when_it_listens + by_variables(2, 4, port, "RONDO_INIT_TIMEOUT=1")}),
+        run_together({by_method(file, 0, 4), when_there + by_method(file, 2, 4)})}) {
     INFO(ended.out << ended.err);
     CHECK(lines_with(ended.out, "failed with bootstrap_failed") == 2);
     CHECK(lines_with(ended.out, "never came: ranks 1, 3") == 2);
@@ -136,7 +162,7 @@ TEST_CASE("a rank that never comes is named to those that came", "[process][meet
 }
 
 TEST_CASE("without rank 0 the others say where they looked for it", "[process][meeting]") {
-  const int port = free_port();
+  const int port = own_port();
   const auto ended = run_together({by_variables(1, 2, port, "RONDO_INIT_TIMEOUT=300ms")});
   INFO(ended.out);
   CHECK_THAT(ended.out, ContainsSubstring("failed with bootstrap_failed") &&
@@ -145,7 +171,7 @@ TEST_CASE("without rank 0 the others say where they looked for it", "[process][m
 }
 
 TEST_CASE("two processes with one rank are told, and all that wait with them", "[process][meeting]") {
-  const int port = free_port();
+  const int port = own_port();
   const auto ended = run_together({by_variables(0, 4, port), by_variables(1, 4, port), by_variables(1, 4, port)});
   INFO(ended.out);
   CHECK(lines_with(ended.out, "failed with duplicate_rank") == 3);
@@ -193,13 +219,17 @@ TEST_CASE("a rank with another key is refused, and the others say who is missing
     std::ofstream(directory.path() + "/" + name) << std::string(64, name[0]) << "\n";
     ::chmod((directory.path() + "/" + name).c_str(), 0600);
   }
-  const std::string mine = "RONDO_INIT_TIMEOUT=1 RONDO_JOB_KEY_FILE=" + directory.path();
-  const int port = free_port();
+  const std::string mine = "RONDO_JOB_KEY_FILE=" + directory.path();
+  const int port = own_port();
   check_met(run_together({by_variables(0, 2, port, mine + "/a"), by_variables(1, 2, port, mine + "/a")}), 2);
-  const auto ended = run_together({by_variables(0, 2, port, mine + "/a"), by_variables(1, 2, port, mine + "/b")});
+  // Rank 2 comes when rank 1 has been refused, and is the one that does not wait for it.
+  const auto ended = run_together(
+      {by_variables(0, 3, port, mine + "/a"),
+       by_variables(1, 3, port, mine + "/b") + "; RONDO_INIT_TIMEOUT=1 " + by_variables(2, 3, port, mine + "/a")});
   INFO(ended.out);
   CHECK(lines_with(ended.out, "failed with authentication") == 1);
-  CHECK(lines_with(ended.out, "never came: rank 1") == 1);
+  CHECK(lines_with(ended.out, "failed with bootstrap_failed") == 2);
+  CHECK(lines_with(ended.out, "never came: rank 1") == 2);
   CHECK(lines_with(ended.out, "wrong key") >= 1);
 }
 

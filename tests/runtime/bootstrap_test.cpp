@@ -56,7 +56,14 @@ TEST_CASE("rank 0 may be late", "[runtime][bootstrap]") {
 
 TEST_CASE("ranks that never come are listed to all that came", "[runtime][bootstrap]") {
   const MeetingPoint point = by_name();
-  const auto body = [&](int rank) { return [=] { meet_and_part(member(rank, 4, point), patient(2s)); }; };
+  std::latch here(2);
+  const auto body = [&](int rank) {
+    return [&, rank] {
+      Control control(member(rank, 4, point), patient(2s));
+      here.arrive_and_wait();
+      control.join("");
+    };
+  };
   for (const End& end : run({body(0), body(3)})) {
     CHECK(end.code == Errc::bootstrap_failed);
     CHECK_THAT(end.text, ContainsSubstring("never came: ranks 1, 2"));

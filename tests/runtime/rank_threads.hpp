@@ -91,11 +91,22 @@ inline std::uint16_t port_of(const Descriptor& socket) {
   return bound.port();
 }
 
+/// A port of this process until it ends: nobody is given it by chance, rank 0 may listen on it.
+inline std::uint16_t own_port(const std::string& host) {
+  static std::vector<Descriptor> bound;
+  const asio::ip::tcp::endpoint any(asio::ip::make_address(host), 0);
+  Descriptor& socket = bound.emplace_back(::socket(any.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.get(), any.data(), static_cast<socklen_t>(any.size())) != 0) throw std::runtime_error("no port");
+  return port_of(socket);
+}
+
 inline MeetingPoint by_tcp(const std::string& host = "127.0.0.1", std::uint16_t port = 0) {
   MeetingPoint point;
   point.kind = MeetingPoint::Kind::tcp;
   point.host = host;
-  point.port = port != 0 ? port : port_of(listen_on({asio::ip::make_address(host), 0}));
+  point.port = port != 0 ? port : own_port(host);
   return point;
 }
 

@@ -17,17 +17,6 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// The control groups that launchers of tests have made and left, beside this process' own.
-std::size_t job_cgroups() {
-  const auto own = rondo::detail::JobCgroup("x").path().parent_path();
-  std::size_t count = 0;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(own, none)) {
-    if (entry.path().filename().string().starts_with("rondo-")) ++count;
-  }
-  return count;
-}
-
 /// The control group that a launcher made for this rank; empty where it made none.
 std::filesystem::path job_cgroup_of(pid_t rank) {
   const auto own = rondo::detail::JobCgroup("x").path().parent_path();
@@ -38,6 +27,8 @@ std::filesystem::path job_cgroup_of(pid_t rank) {
   }
   return {};
 }
+
+bool is_there(const std::filesystem::path& group) { return !group.empty() && std::filesystem::exists(group); }
 
 pid_t parent_of(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
@@ -70,25 +61,26 @@ TEST_CASE("nor when a rank failed", "[process][launcher]") {
 }
 
 TEST_CASE("nothing outlives a launcher that is killed", "[process][launcher]") {
-  const auto groups_before = job_cgroups();
-  Launched launched(actors(3, {}, {"daemon"}));
+  Launched launched(actors(3, {"--grace", "1000"}, {"daemon"}));  // it is not granted then
   const Watched rank(launched.number_after("ready 2 "));
   const Watched daemon(launched.number_after("daemon 0 "));
   const Watched other_daemon(launched.number_after("daemon 2 "));
-  const Watched guardian(parent_of(launched.number_after("ready 1 ")));
+  const pid_t third = launched.number_after("ready 1 ");
+  const Watched guardian(parent_of(third));
+  const auto group = job_cgroup_of(third);
   launched.signal(SIGKILL);
-  CHECK(rank.gone_within(1s));
-  CHECK(daemon.gone_within(1s));
-  CHECK(other_daemon.gone_within(1s));
-  CHECK(guardian.gone_within(1s));
+  CHECK(rank.gone_within(kDeadline));
+  CHECK(daemon.gone_within(kDeadline));
+  CHECK(other_daemon.gone_within(kDeadline));
+  CHECK(guardian.gone_within(kDeadline));
   CHECK(launched.wait().status == 137);
-  CHECK(job_cgroups() <= groups_before);
+  CHECK_FALSE(is_there(group));
 }
 
 TEST_CASE("nothing outlives a guardian that is killed", "[process][launcher]") {
-  const auto groups_before = job_cgroups();
   Launched launched(actors(2, {}, {"daemon"}));
   const pid_t pid = launched.number_after("ready 1 ");
+  const auto group = job_cgroup_of(pid);
   const Watched rank(pid);
   const Watched daemon(launched.number_after("daemon 0 "));
   launched.wait_for_output("ready 0 ");
@@ -100,7 +92,7 @@ TEST_CASE("nothing outlives a guardian that is killed", "[process][launcher]") {
   CHECK_THAT(ended.err, ContainsSubstring("guardian process was killed"));
   CHECK(rank.gone_within(0ms));
   CHECK(daemon.gone_within(0ms));
-  CHECK(job_cgroups() <= groups_before);
+  CHECK_FALSE(is_there(group));
 }
 
 TEST_CASE("ranks do not even outlive both, launcher and guardian", "[process][launcher]") {
@@ -111,8 +103,8 @@ TEST_CASE("ranks do not even outlive both, launcher and guardian", "[process][la
   const auto group = job_cgroup_of(other);
   launched.signal(SIGSTOP);
   ::kill(parent_of(other), SIGKILL);
-  CHECK(rank.gone_within(1s));
-  CHECK(other_rank.gone_within(1s));
+  CHECK(rank.gone_within(kDeadline));
+  CHECK(other_rank.gone_within(kDeadline));
   launched.signal(SIGKILL);
   CHECK(launched.wait().status == 137);
   // Nobody was left to remove the control group.
@@ -120,19 +112,18 @@ TEST_CASE("ranks do not even outlive both, launcher and guardian", "[process][la
 }
 
 TEST_CASE("a launcher below a killed launcher takes its ranks with it", "[process][launcher]") {
-  Launched launched({"--no-prefix", RONDO_RUN, "-n", "2", RANK_ACTOR, "daemon"});
+  Launched launched({"--no-prefix", RONDO_RUN, "--grace", "1000", "-n", "2", RANK_ACTOR, "daemon"});
   const Watched rank(launched.number_after("ready 1 "));
   const Watched daemon(launched.number_after("daemon 0 "));
   launched.signal(SIGKILL);
-  CHECK(rank.gone_within(1s));
-  CHECK(daemon.gone_within(1s));
+  CHECK(rank.gone_within(kDeadline));
+  CHECK(daemon.gone_within(kDeadline));
 }
 
 TEST_CASE("children that the launcher did not start are not its to kill", "[process][launcher]") {
   // The shell's child is the inner launcher's after exec. When its guardian dies, it kills its children; the outer
   // launcher then ends what is left, beginning with a SIGTERM that a killed process would not hear.
-  Launched launched(
-      {"--no-prefix", "--grace", "0.2", "sh", "-c", RANK_ACTOR " signals & exec " RONDO_RUN " " RANK_ACTOR " pause"});
+  Launched launched({"--no-prefix", "sh", "-c", RANK_ACTOR " polite & exec " RONDO_RUN " " RANK_ACTOR " pause"});
   const pid_t rank = launched.number_after("[0] ready 0 ");
   ::kill(parent_of(rank), SIGKILL);
   const auto ended = launched.wait();

@@ -104,11 +104,10 @@ TEST_CASE("a slow reader holds up the ranks, not the launcher's memory", "[proce
 TEST_CASE("a reader that reads nothing cannot hold up --timeout or Ctrl-C for ever", "[process][launcher]") {
   // The rank leaves more than the pipe takes, and ends.
   const auto words = [](std::vector<std::string> options) {
-    options.insert(options.end(), {"--no-prefix", "sh", "-c", "seq 100000; echo done >&2; exec " RANK_ACTOR " exit 0"});
+    options.insert(options.end(), {"--no-prefix", "sh", "-c", "seq 100000; exec " RANK_ACTOR " exit 0"});
     return options;
   };
   Launched timed(words({"--timeout", "0.5"}));
-  timed.wait_for_error("done\n");
   CHECK(timed.ends_by_itself());
   CHECK(timed.wait().status == 124);
 

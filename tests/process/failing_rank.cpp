@@ -1,6 +1,7 @@
 // What a rank may do to the others. failing_rank ACT VICTIM FAULT: all ranks do ACT again and again until an error ends
-// it; after some rounds rank VICTIM has its FAULT. Prints "fault at MILLISECONDS" and "error at MILLISECONDS CODE peer
-// RANK: TEXT", times of one clock for all ranks.
+// it; after some rounds rank VICTIM has its FAULT, but it stops before the first: others let their deadline pass then,
+// which no round before shall have. Prints "fault at MILLISECONDS" and "error at MILLISECONDS CODE peer RANK: TEXT",
+// times of one clock for all ranks.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -199,9 +200,12 @@ int run(const std::string& act, int victim, const std::string& fault) {
     });
   }
   try {
-    constexpr int kFaultyRound = 5, kLastRound = 10;
+    constexpr int kLastRound = 10;
+    const int faulty_round = fault == "stop" ? 0 : 5;
+    // There are connections, and all are here.
+    if (fault == "stop") barrier(world, {.timeout = std::chrono::minutes(1)});
     for (int i = 0; fault != "fork" || i < kLastRound; ++i) {
-      if (faulty && fault != "kill" && i == kFaultyRound && !fail(fault, world)) continue;
+      if (faulty && fault != "kill" && i == faulty_round && !fail(fault, world)) continue;
       if (!world) return 0;
       round(world);
     }

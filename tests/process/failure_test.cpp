@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <deque>
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/process/launched.hpp"
@@ -20,8 +22,9 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 constexpr int kRanks = 4;
-/// From a rank's end to the error of every other one.
+/// From a rank's end to the error of every other one. Where nobody else needs the cores: the least of some runs counts.
 constexpr long kSoonMilliseconds = 1000;
+constexpr int kRuns = 3;
 
 /// What one rank said of the error that ended it.
 struct Heard {
@@ -35,12 +38,16 @@ struct Failure {
   std::vector<Heard> heard;
 };
 
-Failure run_failing(const std::string& act, int victim, const std::string& fault, const std::string& transport,
-                    std::vector<std::string> options = {}) {
+std::vector<std::string> failing_ranks(const std::string& act, int victim, const std::string& fault,
+                                       const std::string& transport, const std::vector<std::string>& options = {}) {
   std::vector<std::string> words{"-n", std::to_string(kRanks), "-x", "RONDO_TRANSPORT=" + transport};
   words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(), {"--", FAILING_RANK, act, std::to_string(victim), fault});
-  Failure failure{launch(words), {}};
+  return words;
+}
+
+Failure failure_of(Launched::Ended ended) {
+  Failure failure{std::move(ended), {}};
   const auto after = [](const std::string& line, const std::string& mark) {
     const auto found = line.find(mark);
     return found == std::string::npos ? std::string() : line.substr(found + mark.size());
@@ -59,13 +66,34 @@ Failure run_failing(const std::string& act, int victim, const std::string& fault
   return failure;
 }
 
-/// All but the victim heard of it in time, in these words.
+/// Checks what comes of it, and that all heard of it within `limit` milliseconds; sanitizers are not held to that.
+template <typename Check>
+void check_failure(const std::vector<std::string>& words, long limit, const Check& check) {
+  long slowest = limit;
+  for (int run = 0; run < kRuns && slowest >= limit; ++run) {
+    const Failure failure = failure_of(launch(words));
+    check(failure);
+    slowest = 0;
+    for (const Heard& heard : failure.heard) slowest = std::max(slowest, HOW_SOON_COUNTS ? heard.milliseconds : 0);
+  }
+  CHECK(slowest < limit);
+}
+
+/// Each in a job of its own, all jobs at the same time: they wait most of it.
+std::vector<Failure> run_together(const std::vector<std::vector<std::string>>& jobs) {
+  std::deque<Launched> launched;
+  for (const auto& words : jobs) launched.emplace_back(words).end_input();
+  std::vector<Failure> failures;
+  for (Launched& job : launched) failures.push_back(failure_of(job.wait()));
+  return failures;
+}
+
+/// All but the victim heard of it, in these words.
 void check_survivors(const Failure& failure, int victim, const std::string& code, const std::string& text) {
   CHECK(failure.heard.size() == kRanks - 1);
   for (const Heard& heard : failure.heard) {
     INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
     CHECK(heard.rank != victim);
-    CHECK(heard.milliseconds < kSoonMilliseconds);
     CHECK_THAT(heard.text, ContainsSubstring(code + " peer " + std::to_string(victim) + ": "));
     CHECK_THAT(heard.text, ContainsSubstring(text));
   }
@@ -80,16 +108,18 @@ TEST_CASE("a rank that is killed fails every other one at once, whatever they do
                                    "barrier", "sendrecv", "send-recv", "any-source", "test", "overlap", "group");
   const int victim = act == "any-source" || act == "overlap" ? 0 : 1;
   INFO(act << " over " << transport);
-  const Failure failure = run_failing(act, victim, "kill", transport);
-  check_survivors(failure, victim, "peer_failed", "rank " + std::to_string(victim) + " died: killed by SIGKILL");
-  CHECK(failure.ended.status == 128 + SIGKILL);
-  CHECK_THAT(failure.ended.err, ContainsSubstring("rank " + std::to_string(victim) + " failed first"));
+  check_failure(failing_ranks(act, victim, "kill", transport), kSoonMilliseconds, [&](const Failure& failure) {
+    check_survivors(failure, victim, "peer_failed", "rank " + std::to_string(victim) + " died: killed by SIGKILL");
+    CHECK(failure.ended.status == 128 + SIGKILL);
+    CHECK_THAT(failure.ended.err, ContainsSubstring("rank " + std::to_string(victim) + " failed first"));
+  });
 }
 
 TEST_CASE("a rank that is killed while it combines for all fails every other one at once", "[process][failure]") {
-  const Failure failure = run_failing("all_reduce-fatal", 2, "operator", "shm");
-  check_survivors(failure, 2, "peer_failed", "rank 2 died: killed by SIGKILL");
-  CHECK(failure.ended.status == 128 + SIGKILL);
+  check_failure(failing_ranks("all_reduce-fatal", 2, "operator", "shm"), kSoonMilliseconds, [](const Failure& failure) {
+    check_survivors(failure, 2, "peer_failed", "rank 2 died: killed by SIGKILL");
+    CHECK(failure.ended.status == 128 + SIGKILL);
+  });
 }
 
 TEST_CASE("a rank without a core keeps nobody from combining what it has laid out", "[process][failure]") {
@@ -102,9 +132,10 @@ TEST_CASE("a rank without a core keeps nobody from combining what it has laid ou
 
 TEST_CASE("a rank that ends without a goodbye is named with how it ended", "[process][failure]") {
   const auto check = [](const std::string& fault, const std::string& text, int status) {
-    const Failure failure = run_failing("all_reduce-ring", 2, fault, "unix");
-    check_survivors(failure, 2, "peer_failed", text);
-    CHECK(failure.ended.status == status);
+    check_failure(failing_ranks("all_reduce-ring", 2, fault, "unix"), kSoonMilliseconds, [&](const Failure& failure) {
+      check_survivors(failure, 2, "peer_failed", text);
+      CHECK(failure.ended.status == status);
+    });
   };
   check("abort", "rank 2 died: killed by SIGABRT", 128 + SIGABRT);
   check("exit", "rank 2 died: exited with status 3", 3);
@@ -113,25 +144,26 @@ TEST_CASE("a rank that ends without a goodbye is named with how it ended", "[pro
 
 TEST_CASE("a rank that throws ends the others, and the summary blames it", "[process][failure]") {
   const std::string act = GENERATE("all_reduce-tree", "sendrecv");
-  const Failure failure = run_failing(act, 2, "throw", "unix");
-  check_survivors(failure, 2, "peer_failed", "rank 2 left by an exception");
-  CHECK(failure.ended.status == 4);
-  CHECK_THAT(failure.ended.err, ContainsSubstring("rank 2 failed first: exited with status 4"));
-  CHECK_THAT(failure.ended.err, ContainsSubstring("    | a bug of the program"));
+  check_failure(failing_ranks(act, 2, "throw", "unix"), kSoonMilliseconds, [](const Failure& failure) {
+    check_survivors(failure, 2, "peer_failed", "rank 2 left by an exception");
+    CHECK(failure.ended.status == 4);
+    CHECK_THAT(failure.ended.err, ContainsSubstring("rank 2 failed first: exited with status 4"));
+    CHECK_THAT(failure.ended.err, ContainsSubstring("    | a bug of the program"));
+  });
 }
 
 TEST_CASE("a rank that leaves before a collective fails it on all others", "[process][failure]") {
   const std::string transport = GENERATE("shm", "unix", "tcp");
   const std::string act = GENERATE("all_reduce-ring", "broadcast-chain", "barrier");
   INFO(act << " over " << transport);
-  const Failure failure = run_failing(act, 1, "leave", transport);
-  REQUIRE(failure.heard.size() == kRanks - 1);
-  for (const Heard& heard : failure.heard) {
-    INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
-    CHECK(heard.milliseconds < kSoonMilliseconds);
-    CHECK_THAT(heard.text, ContainsSubstring("peer_failed"));
-    CHECK_THAT(heard.text, ContainsSubstring("rank 1 has left: it said goodbye"));
-  }
+  check_failure(failing_ranks(act, 1, "leave", transport), kSoonMilliseconds, [](const Failure& failure) {
+    REQUIRE(failure.heard.size() == kRanks - 1);
+    for (const Heard& heard : failure.heard) {
+      INFO("rank " << heard.rank << ": " << heard.text);
+      CHECK_THAT(heard.text, ContainsSubstring("peer_failed"));
+      CHECK_THAT(heard.text, ContainsSubstring("rank 1 has left: it said goodbye"));
+    }
+  });
 }
 
 TEST_CASE("a rank that leaves out a call or calls in another order is an error on all, itself too",
@@ -139,52 +171,58 @@ TEST_CASE("a rank that leaves out a call or calls in another order is an error o
   const std::string transport = GENERATE("shm", "unix", "tcp");
   const std::string fault = GENERATE("skip", "order");
   INFO(fault << " over " << transport);
-  const Failure failure = run_failing("all_reduce-barrier", 1, fault, transport);
-  REQUIRE(failure.heard.size() == kRanks);
-  for (const Heard& heard : failure.heard) {
-    INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
-    CHECK(heard.milliseconds < 3 * kSoonMilliseconds);  // after a second without progress the calls are compared
-    CHECK_THAT(heard.text, ContainsSubstring("collective_mismatch"));
-    CHECK_THAT(heard.text, ContainsSubstring("all_reduce(float x 50000, sum"));
-    CHECK_THAT(heard.text, ContainsSubstring("barrier"));
-    CHECK_THAT(heard.text, ContainsSubstring("rank 1 called barrier"));
-  }
+  const auto words = failing_ranks("all_reduce-barrier", 1, fault, transport);
+  // After a second without progress the calls are compared.
+  check_failure(words, 3 * kSoonMilliseconds, [](const Failure& failure) {
+    REQUIRE(failure.heard.size() == kRanks);
+    for (const Heard& heard : failure.heard) {
+      INFO("rank " << heard.rank << ": " << heard.text);
+      CHECK_THAT(heard.text, ContainsSubstring("collective_mismatch"));
+      CHECK_THAT(heard.text, ContainsSubstring("all_reduce(float x 50000, sum"));
+      CHECK_THAT(heard.text, ContainsSubstring("barrier"));
+      CHECK_THAT(heard.text, ContainsSubstring("rank 1 called barrier"));
+    }
+  });
 }
 
 TEST_CASE("a rank that hangs ends the others at the deadline, which names it", "[process][failure]") {
-  const std::string act = GENERATE("all_reduce-ring", "all_reduce-automatic", "test", "overlap");
+  // Till then all have told the hub for whom they wait.
+  const std::vector<std::string> options{"-x", "RONDO_TIMEOUT=3", "--grace", "30"};
   const std::string transport = GENERATE("shm", "unix");
-  const Failure failure = run_failing(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
-  INFO(act << " over " << transport);
-  REQUIRE(failure.heard.size() >= kRanks - 1);  // the launcher wakes it to end it
-  for (const Heard& heard : failure.heard) {
-    INFO("rank " << heard.rank << " after " << heard.milliseconds << " ms: " << heard.text);
-    CHECK(heard.milliseconds < 3 * kSoonMilliseconds);
+  std::vector<std::vector<std::string>> jobs;
+  for (const char* act : {"all_reduce-ring", "all_reduce-automatic", "test", "overlap"}) {
+    jobs.push_back(failing_ranks(act, 1, "stop", transport, options));
   }
-  const bool named = std::any_of(failure.heard.begin(), failure.heard.end(), [](const Heard& heard) {
-    return heard.text.starts_with("timed_out") && heard.text.find("rank 1") != std::string::npos;
-  });
-  CHECK(named);
+  for (const Failure& failure : run_together(jobs)) {
+    INFO(transport << "\n" << failure.ended.out << failure.ended.err);
+    REQUIRE(failure.heard.size() >= kRanks - 1);  // the launcher wakes it to end it
+    for (const Heard& heard : failure.heard) {
+      CHECK_THAT(heard.text, StartsWith("timed_out") && ContainsSubstring("; rank 1 has not come to it"));
+    }
+  }
 }
 
 TEST_CASE("at the deadline all hear who is absent, and where it waits instead", "[process][failure]") {
-  const std::string transport = GENERATE("shm", "unix");
-  const Failure failure = run_failing("beside-group", 2, "elsewhere", transport, {"-x", "RONDO_TIMEOUT=3"});
-  INFO(transport);
-  REQUIRE(failure.heard.size() == kRanks);
-  for (const Heard& heard : failure.heard) {
-    INFO("rank " << heard.rank << ": " << heard.text);
-    CHECK_THAT(heard.text, StartsWith("timed_out"));
-    if (heard.rank == 2) {
-      CHECK_THAT(heard.text, ContainsSubstring("rank 2 gave up barrier("));
-      CHECK_THAT(heard.text, ContainsSubstring("not come to it"));
-    } else {
-      CHECK_THAT(heard.text, ContainsSubstring("gave up all_reduce(float x 50000"));
-      CHECK_THAT(heard.text, ContainsSubstring("; rank 2 has not come to it"));
-      // Its own deadline may have come first.
-      CHECK_THAT(heard.text,
-                 ContainsSubstring("; rank 2 waits in barrier(") || ContainsSubstring("; rank 2 gave up barrier("));
-      CHECK_THAT(heard.text, ContainsSubstring(" #1 of another communicator"));
+  std::vector<std::vector<std::string>> jobs;
+  for (const char* transport : {"shm", "unix"}) {
+    jobs.push_back(failing_ranks("beside-group", 2, "elsewhere", transport, {"-x", "RONDO_TIMEOUT=3"}));
+  }
+  for (const Failure& failure : run_together(jobs)) {
+    INFO(failure.ended.out << failure.ended.err);
+    REQUIRE(failure.heard.size() == kRanks);
+    for (const Heard& heard : failure.heard) {
+      CHECK_THAT(heard.text, StartsWith("timed_out"));
+      if (heard.rank == 2) {
+        CHECK_THAT(heard.text, ContainsSubstring("rank 2 gave up barrier("));
+        CHECK_THAT(heard.text, ContainsSubstring("not come to it"));
+      } else {
+        CHECK_THAT(heard.text, ContainsSubstring("gave up all_reduce(float x 50000"));
+        CHECK_THAT(heard.text, ContainsSubstring("; rank 2 has not come to it"));
+        // Its own deadline may have come first.
+        CHECK_THAT(heard.text,
+                   ContainsSubstring("; rank 2 waits in barrier(") || ContainsSubstring("; rank 2 gave up barrier("));
+        CHECK_THAT(heard.text, ContainsSubstring(" #1 of another communicator"));
+      }
     }
   }
 }
@@ -196,22 +234,26 @@ TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank th
       {0, "timed_out peer 1: rondo: rank 0: send of 200000 bytes to rank 1 with tag 0: "},
       {2, "timed_out peer 1: rondo: rank 2: recv from rank 1 with tag 0: "},
       {3, "timed_out peer 2: rondo: rank 3: recv from rank 2 with tag 0: "}};
-  const std::string act = GENERATE("sendrecv", "send-recv");
-  const std::string transport = GENERATE("shm", "unix");
-  const Failure failure = run_failing(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=500ms", "--grace", "3"});
-  INFO(act << " over " << transport);
-  // What others hear later may be that somebody gave up and left.
-  long first = std::numeric_limits<long>::max();
-  for (const Heard& heard : failure.heard) first = std::min(first, heard.milliseconds);
-  int named = 0;
-  for (const Heard& heard : failure.heard) {
-    // Rank 1 is woken to be ended, and may serve others then.
-    if (heard.rank == 1 || !heard.text.starts_with("timed_out")) continue;
-    INFO("rank " << heard.rank << ": " << heard.text);
-    CHECK_THAT(heard.text, StartsWith(wanted.at(heard.rank)));
-    named += heard.milliseconds == first ? 1 : 0;
+  std::vector<std::vector<std::string>> jobs;
+  for (const char* act : {"sendrecv", "send-recv"}) {
+    for (const char* transport : {"shm", "unix"}) {
+      jobs.push_back(failing_ranks(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=2", "--grace", "30"}));
+    }
   }
-  CHECK(named >= 1);
+  for (const Failure& failure : run_together(jobs)) {
+    INFO(failure.ended.out << failure.ended.err);
+    // What others hear later may be that somebody gave up and left.
+    long first = std::numeric_limits<long>::max();
+    for (const Heard& heard : failure.heard) first = std::min(first, heard.milliseconds);
+    int named = 0;
+    for (const Heard& heard : failure.heard) {
+      // Rank 1 is woken to be ended, and may serve others then.
+      if (heard.rank == 1 || !heard.text.starts_with("timed_out")) continue;
+      CHECK_THAT(heard.text, StartsWith(wanted.at(heard.rank)));
+      named += heard.milliseconds == first ? 1 : 0;
+    }
+    CHECK(named >= 1);
+  }
 }
 
 TEST_CASE("the summary names the rank that failed first, also where the others ended before it", "[process][failure]") {
@@ -230,7 +272,7 @@ TEST_CASE("the summary names the rank that failed first, also where the others e
 TEST_CASE("a child that a rank forks may not call rondo, and disturbs nobody", "[process][failure]") {
   const std::string transport = GENERATE("shm", "unix", "tcp");
   const int victim = GENERATE(0, 3);
-  const Failure failure = run_failing("overlap", victim, "fork", transport);
+  const Failure failure = failure_of(launch(failing_ranks("overlap", victim, "fork", transport)));
   INFO(failure.ended.out << failure.ended.err);
   CHECK(failure.ended.status == 0);
   CHECK(failure.heard.empty());

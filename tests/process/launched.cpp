@@ -33,8 +33,13 @@ std::pair<detail::Descriptor, detail::Descriptor> make_pipe() {
 
 int open_process(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
-/// What a killed launcher left has become our child. It has to have ended, or is found by the test for just that.
-void reap_strays() {
+int living = 0;  // launchers
+
+/// The launcher is reaped. What a killed one left has become our child, too: it has to have ended, or is found by the
+/// test for just that.
+void reap(pid_t launcher, int* status) {
+  ::waitpid(launcher, status, 0);
+  if (--living > 0) return;
   while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
 }
 
@@ -60,7 +65,7 @@ Launched::Launched(std::vector<std::string> arguments, std::vector<std::string> 
   std::vector<char*> words;
   for (std::string& word : launcher) words.push_back(word.data());
   words.push_back(nullptr);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for reap_strays()
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // for reap()
   auto input = make_pipe(), output = make_pipe(), error = make_pipe();
   pid_ = ::fork();
   if (pid_ == 0) {
@@ -71,6 +76,7 @@ Launched::Launched(std::vector<std::string> arguments, std::vector<std::string> 
     ::execvp(words[0], words.data());
     ::_exit(127);
   }
+  ++living;
   input_ = std::move(input.second);
   output_ = std::move(output.first);
   error_ = std::move(error.first);
@@ -79,8 +85,7 @@ Launched::Launched(std::vector<std::string> arguments, std::vector<std::string> 
 Launched::~Launched() {
   if (pid_ < 0) return;
   ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
-  reap_strays();
+  reap(pid_, nullptr);
 }
 
 void Launched::signal(int signal) const { ::kill(pid_, signal); }
@@ -146,8 +151,7 @@ Launched::Ended Launched::wait() {
   pollfd ended{process.get(), POLLIN, 0};
   if (::poll(&ended, 1, milliseconds_until(deadline)) == 0) throw std::runtime_error("rondo-run does not end");
   int status = 0;
-  ::waitpid(std::exchange(pid_, -1), &status, 0);
-  reap_strays();
+  reap(std::exchange(pid_, -1), &status);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), std::move(out_), std::move(err_)};
 }
 

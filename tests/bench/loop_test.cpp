@@ -1,7 +1,11 @@
 #include "bench/compare/loop.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <iterator>
 #include <thread>
+#include <vector>
 
 #include "tests/support/catch.hpp"
 
@@ -10,6 +14,8 @@ using namespace rondo::bench;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 /// This rank, and one that is always three times slower and has one wrong element.
 class TwoRanks final : public Fabric {
@@ -29,13 +35,18 @@ class Sleeping final : public Exercise {
   explicit Sleeping(TwoRanks& fabric) : fabric_(fabric) {}
   void prepare(Contents) override {}
   void run() override {
+    const auto begin = Clock::now();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    barriers_seen.push_back(fabric_.barriers);
+    runs.push_back({fabric_.barriers, begin, Clock::now()});
   }
   std::size_t wrong() const override { return 4; }
   double scale() const override { return 0.5; }
 
-  std::vector<int> barriers_seen;  ///< before each run
+  struct Run {
+    int barriers;  ///< seen before it
+    Clock::time_point begin, end;
+  };
+  std::vector<Run> runs;
 
  private:
   TwoRanks& fabric_;
@@ -89,10 +100,17 @@ TEST_CASE("a loop's time is the slowest rank's mean, with no barrier inside", "[
   CHECK(seconds >= 3 * 0.5 * 0.001);
   CHECK(wrong == 5);
 
-  // One run is checked, some are trials, the rest is the loop: about 0.1 s of it, as the slower rank counts.
-  CHECK(exercise.barriers_seen.front() == 1);
-  CHECK(exercise.barriers_seen.back() == 3);
-  const auto in_loop = std::count(exercise.barriers_seen.begin(), exercise.barriers_seen.end(), 3);
-  CHECK(in_loop >= 2);
-  CHECK(in_loop <= 34);
+  // One run is checked, then come trials, twice as many runs in each as in the one before; the rest is the loop: so
+  // many runs as take 0.1 s, by the last trial, as the slower rank counts.
+  const auto& runs = exercise.runs;
+  CHECK(runs.front().barriers == 1);
+  const auto loop = std::find_if(runs.begin(), runs.end(), [](const auto& run) { return run.barriers == 3; });
+  REQUIRE(loop < runs.end());
+  const auto trial = loop - (loop - runs.begin()) / 2;
+  const auto runs_in_time = [&](Clock::duration trial_took) {
+    return 0.1 / (3 * std::chrono::duration<double>(trial_took).count()) * static_cast<double>(loop - trial);
+  };
+  const auto in_loop = static_cast<double>(runs.end() - loop);
+  CHECK(in_loop >= runs_in_time(loop->begin - std::prev(trial)->end));
+  CHECK(in_loop <= std::ceil(runs_in_time(std::prev(loop)->end - trial->begin)));
 }

@@ -77,7 +77,8 @@ T reduced(int size, std::size_t i, Op op) {
 template <typename T, typename Wanted>
 void require_elements(const Elements<T>& got, const Wanted& wanted, const std::string& what) {
   for (std::size_t i = 0; i < got.size(); ++i) {
-    require(got[i] == wanted(i), what + ": element " + std::to_string(i) + " of " + std::to_string(got.size()));
+    if (got[i] == wanted(i)) continue;
+    throw std::runtime_error(what + ": element " + std::to_string(i) + " of " + std::to_string(got.size()));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -236,13 +237,16 @@ Work start(Round& round, Communicator& comm) {
 
 void check_moved(const Origin& got, int from, std::size_t index) {
   const Origin wanted = origin(from, index);
-  require(got.counted == wanted.counted && got.index == wanted.index, "element " + std::to_string(index) + " is wrong");
+  if (got.counted == wanted.counted && got.index == wanted.index) return;
+  throw std::runtime_error("element " + std::to_string(index) + " is wrong");
 }
 
 void check_reduced(const Origin& got, int size, std::size_t index, bool ordered) {
   for (int rank = 0; rank < size; ++rank) {
     const int times = got.counted[static_cast<std::size_t>(rank)];
-    require(times == 1, "input of rank " + std::to_string(rank) + " is counted " + std::to_string(times) + " times");
+    if (times == 1) continue;
+    throw std::runtime_error("input of rank " + std::to_string(rank) + " is counted " + std::to_string(times) +
+                             " times");
   }
   require(got.index == static_cast<std::int32_t>(index), "elements of different places were combined");
   require(!ordered || (got.in_order && got.first == 0 && got.last == size - 1), "combined out of rank order");
@@ -251,7 +255,8 @@ void check_reduced(const Origin& got, int size, std::size_t index, bool ordered)
 void check_means(const std::vector<double>& means, std::size_t begin, int size) {
   for (std::size_t i = 0; i < means.size(); ++i) {
     const double wanted = static_cast<double>(begin + i) + (size + 1) / 2.0;
-    require(std::abs(means[i] - wanted) < 1e-9 * wanted, "mean " + std::to_string(i) + " is wrong");
+    if (std::abs(means[i] - wanted) < 1e-9 * wanted) continue;
+    throw std::runtime_error("mean " + std::to_string(i) + " is wrong");
   }
 }
 
@@ -370,8 +375,8 @@ Trace run_seed(std::uint64_t seed) {
   for (Group& group : groups) finish_all(group, world);
   for (int from = 0; from < scenario.size; ++from) {
     for (int to = 0; to < scenario.size; ++to) {
-      require(world.credit_complete(from, to),
-              "rank " + std::to_string(from) + " has lost credit for rank " + std::to_string(to));
+      if (world.credit_complete(from, to)) continue;
+      throw std::runtime_error("rank " + std::to_string(from) + " has lost credit for rank " + std::to_string(to));
     }
   }
   return {world.events(), world.elapsed().count()};

@@ -77,8 +77,4 @@ Communicator on_hosts(Communicator& world, const std::vector<int>& hosts) {
   return world.dup();
 }
 
-void require(bool condition, const std::string& what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
 }  // namespace rondo::testing

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rondo/communicator.hpp>
@@ -31,7 +33,10 @@ void run_ranks(int size, const std::function<void(Communicator&)>& body, const C
 /// shares memory with nobody. A collective call.
 Communicator on_hosts(Communicator& world, const std::vector<int>& hosts);
 
-/// For bodies: throws std::runtime_error{what} unless `condition`.
-void require(bool condition, const std::string& what);
+/// For bodies: throws std::runtime_error{what} unless `condition`. Where it is asked of every element, `what` had better
+/// be no string that is put together each time.
+inline void require(bool condition, std::string_view what) {
+  if (!condition) throw std::runtime_error(std::string(what));
+}
 
 }  // namespace rondo::testing

@@ -113,7 +113,8 @@ std::optional<Notice> Control::poll() {
 }
 
 std::optional<Notice> Control::hub_ended(const std::string& cause) {
-  socket_.reset();
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  ended_ = std::move(socket_);
   const bool launcher = identity_.meeting.kind == MeetingPoint::Kind::descriptor;
   if (!launcher && hub_left_) return std::nullopt;
   Notice notice;

@@ -94,6 +94,7 @@ class Control {
   std::optional<MeetingFile> meeting_file_;         ///< on rank 0
   std::unique_ptr<HubThread> hub_;                  ///< on rank 0, where it is the meeting point
   Descriptor socket_;
+  Descriptor ended_;  ///< by the hub: its number is nobody else's as long as somebody may wait for it
   ControlReader reader_;
   std::string unsent_;
   bool hub_left_ = false;  ///< rank 0, whose thread the hub is, said goodbye

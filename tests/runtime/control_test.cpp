@@ -201,8 +201,11 @@ TEST_CASE("the end of the launcher is the end of the job", "[runtime][control]")
   auto launcher = std::make_unique<Launcher>(1);
   Control control(launcher->identity(0), patient());
   control.join("");
+  const int descriptor = control.descriptor();
   launcher.reset();
   const Notice notice = wait_for_notice(control);
+  CHECK(control.descriptor() == -1);
+  CHECK(::fcntl(descriptor, F_GETFD) >= 0);  // who has waited for it has yet to forget it
   CHECK(notice.kind == Notice::Kind::abort);
   CHECK_THAT(notice.text, ContainsSubstring("the launcher ended"));
 }

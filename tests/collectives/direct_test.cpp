@@ -27,10 +27,11 @@ void dawdle(std::minstd_rand& random) {
   while (spin > 0) --spin;
 }
 
-std::vector<std::uint32_t> vector_of(std::uint32_t seed, int rank, std::size_t count) {
+// Elements `begin` to `begin + count` of a rank's vector.
+std::vector<std::uint32_t> vector_of(std::uint32_t seed, int rank, std::size_t count, std::size_t begin = 0) {
   std::vector<std::uint32_t> data(count);
   for (std::size_t i = 0; i < count; ++i)
-    data[i] = seed * 31 + static_cast<std::uint32_t>(rank) * 1000 + static_cast<std::uint32_t>(i);
+    data[i] = seed * 31 + static_cast<std::uint32_t>(rank) * 1000 + static_cast<std::uint32_t>(begin + i);
   return data;
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("a long row of collectives without a barrier between them gets every b
     run_ranks(size, [](Communicator& world) {
       std::minstd_rand shared(11);
       std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
-      for (std::uint32_t i = 0; i < 1500; ++i) {
+      for (std::uint32_t i = 0; i < rounds(1500U); ++i) {
         dawdle(own);
         one(world, i, shared, i % 3 == 0 ? Options{Algorithm::direct, 512} : Options{});
       }
@@ -113,17 +114,18 @@ TEST_CASE("a sum is the left fold in rank order, whatever the timing, the window
   for (const int size : {2, 3, 7}) {
     run_ranks(size, [size](Communicator& world) {
       const std::size_t count = 3001;
+      const auto mine = harmonic(world.rank(), count);
       auto wanted = harmonic(0, count);
       for (int rank = 1; rank < size; ++rank) {
         const auto next = harmonic(rank, count);
         for (std::size_t i = 0; i < count; ++i) wanted[i] += next[i];
       }
       std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
-      for (int round = 0; round < 30; ++round) {
+      for (int round = 0; round < rounds(30); ++round) {
         for (const Algorithm algorithm : {Algorithm::direct, Algorithm::sliced}) {
           for (const std::size_t window : {0, 200, 4096}) {
             dawdle(own);
-            auto data = harmonic(world.rank(), count);
+            auto data = mine;
             all_reduce(world, std::span(data), sum, {algorithm, window});
             require(data == wanted, "other bits by " + std::string(to_string(algorithm)));
           }
@@ -172,27 +174,26 @@ TEST_CASE("long blocks are fetched from their owners, who may use their buffers 
       const auto block_of = [](const std::vector<std::uint32_t>& all, int rank) {
         return std::span(all).subspan(static_cast<std::size_t>(rank) * count, count);
       };
-      for (std::uint32_t round = 0; round < 20; ++round) {
+      for (std::uint32_t round = 0; round < rounds(20U); ++round) {
         const int root = static_cast<int>(round) % size;
         dawdle(own);
         auto long_one = vector_of(round, world.rank(), count * ranks);
         auto block = vector_of(round + 1000, world.rank(), count);
-        const auto root_block = vector_of(round, root, count * ranks);
+        const std::size_t own_block = static_cast<std::size_t>(world.rank()) * count;
 
         scatter(world, std::span<const std::uint32_t>(long_one), std::span(block), root);
         std::fill(long_one.begin(), long_one.end(), 0xdeadbeefU);
-        require(std::ranges::equal(block, block_of(root_block, world.rank())), "scatter");
+        require(block == vector_of(round, root, count, own_block), "scatter");
 
         std::vector<std::uint32_t> all(count * ranks);
         gather(world, std::span<const std::uint32_t>(block), std::span(all), root);
         std::fill(block.begin(), block.end(), 0xdeadbeefU);
-        require(world.rank() != root || all == root_block, "gather");
+        require(world.rank() != root || all == vector_of(round, root, count * ranks), "gather");
 
         auto mine = vector_of(round, world.rank(), count * ranks);
         const auto check_exchanged = [&](const std::vector<std::uint32_t>& got, const char* what) {
           for (int from = 0; from < size; ++from) {
-            const auto theirs = vector_of(round, from, count * ranks);
-            require(std::ranges::equal(block_of(got, from), block_of(theirs, world.rank())), what);
+            require(std::ranges::equal(block_of(got, from), vector_of(round, from, count, own_block)), what);
           }
         };
         all_to_all(world, std::span<const std::uint32_t>(mine), std::span(all));

@@ -319,7 +319,7 @@ TEST_CASE("nobody leaves a barrier in two levels before everybody has come", "[c
   for (const Table& hosts : every_table()) {
     std::atomic<int> arrived{0};
     run_on_hosts(hosts, [&](Communicator& comm) {
-      for (int round = 1; round <= 20; ++round) {
+      for (int round = 1; round <= rounds(20); ++round) {
         ++arrived;
         barrier(comm, kTwoLevel);
         require(arrived.load() >= round * comm.size(), "left the barrier early");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -33,8 +34,14 @@ void run_ranks(int size, const std::function<void(Communicator&)>& body, const C
 /// shares memory with nobody. A collective call.
 Communicator on_hosts(Communicator& world, const std::vector<int>& hosts);
 
-/// For bodies: throws std::runtime_error{what} unless `condition`. Where it is asked of every element, `what` had better
-/// be no string that is put together each time.
+/// How often to do what goes wrong by chance, if at all: a fourth under a sanitizer, which sees what nearly went wrong.
+template <typename Number>
+constexpr Number rounds(Number usual) {
+  return SANITIZED ? std::max(usual / 4, Number{1}) : usual;
+}
+
+/// For bodies: throws std::runtime_error{what} unless `condition`. Where it is asked of every element, `what` had
+/// better be no string that is put together each time.
 inline void require(bool condition, std::string_view what) {
   if (!condition) throw std::runtime_error(std::string(what));
 }

@@ -37,7 +37,7 @@ class Hub {
   struct Limits {
     std::chrono::nanoseconds handshake{std::chrono::seconds(5)};         ///< for a stranger to authenticate itself
     std::size_t half_open = 64;                                          ///< strangers at a time; the oldest goes first
-    std::chrono::nanoseconds end_grace{std::chrono::milliseconds(250)};  ///< to wait for `report_end`
+    std::chrono::nanoseconds end_grace{std::chrono::milliseconds(500)};  ///< to wait for `report_end`
     std::size_t unsent_bytes = std::size_t{4} << 20;  ///< per rank, beyond the table; who reads slower is dead
   };
 

@@ -103,6 +103,7 @@ constexpr TuningRule kTable[] = {
     {C::all_gather, 256 * KiB, 5, 64, Crowd::any, {bruck, 0}},
     {C::all_gather, 16 * MiB, 65, kAnyRanks, Crowd::any, {bruck, 0}},
     {C::all_gather, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
+    {C::all_gather, kAnyBytes, 3, 4, Crowd::oversubscribed, {ring, 1 * MiB}},
     {C::all_gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
 
     {C::reduce_scatter, 16 * KiB, 3, 4, Crowd::any, {tree, 0}},

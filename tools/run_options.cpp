@@ -11,6 +11,7 @@
 
 #include "tools/process.hpp"
 #include "tools/rank_environment.hpp"
+#include "tools/version.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -120,7 +121,7 @@ void define(CLI::App& app, RunOptions& options, Texts& texts) {
 RunOptions parse_options(int argc, const char* const* argv, std::optional<int>& exit_status) {
   CLI::App app("Starts N ranks of a program on this machine and brings their output here.", "rondo-run");
   app.formatter(std::make_shared<Help>());
-  app.set_version_flag("--version", "rondo-run " RONDO_VERSION " (transports: " RONDO_TRANSPORTS ")");
+  app.set_version_flag("--version", version_text);
   app.footer(
       "The exit status is that of the first rank that failed, or 128 + the signal that killed it;\n"
       "124: --timeout; 125: rondo-run itself failed; 126: the program is not executable; 127: it was not found.");

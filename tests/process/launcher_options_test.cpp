@@ -85,6 +85,8 @@ TEST_CASE("--version and --help print to standard output", "[process][launcher]"
   const auto version = launch({"--version"});
   CHECK(version.status == 0);
   CHECK_THAT(version.out, StartsWith("rondo-run " RONDO_VERSION " (transports: ") && ContainsSubstring("tcp"));
+  Launched without_gpu({"--version"}, {"env", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1"});
+  CHECK_THAT(without_gpu.wait().out, ContainsSubstring("; cuda: not found: libno-such-driver.so.1: cannot open"));
   const auto help = launch({"--help"});
   CHECK(help.status == 0);
   for (const char* option : {"-n", "-x", "--no-prefix", "--output-dir", "--timeout", "--grace", "--max-restarts",

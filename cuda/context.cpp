@@ -1,0 +1,46 @@
+#include "cuda/context.hpp"
+
+namespace rondo::cuda {
+
+PrimaryContext::PrimaryContext(const Driver& driver, Device device) : driver_(driver), device_(device) {
+  driver.must(driver.cuDevicePrimaryCtxRetain, &handle_, device);
+}
+
+// Destructors let errors pass: at the end of a process the driver may have gone before, and nobody could act on them.
+
+PrimaryContext::~PrimaryContext() { driver_.cuDevicePrimaryCtxRelease(device_); }
+
+Current::Current(const PrimaryContext& context) : driver_(context.driver()) {
+  driver_.must(driver_.cuCtxPushCurrent, context.handle());
+}
+
+Current::~Current() {
+  ContextHandle popped = nullptr;
+  driver_.cuCtxPopCurrent(&popped);
+}
+
+Stream::Stream(const PrimaryContext& context) : context_(context) {
+  const Driver& driver = context.driver();
+  const Current current(context);
+  int least = 0;
+  int greatest = 0;
+  driver.must(driver.cuCtxGetStreamPriorityRange, &least, &greatest);
+  driver.must(driver.cuStreamCreateWithPriority, &handle_, kStreamNonBlocking, greatest);
+}
+
+Stream::~Stream() { context_.driver().cuStreamDestroy(handle_); }
+
+bool Stream::idle() const {
+  const Driver& driver = context_.driver();
+  const Result result = driver.cuStreamQuery(handle_);
+  if (result == Result::not_ready) return false;
+  if (result != Result::success) driver.fail(driver.cuStreamQuery.name, result);
+  return true;
+}
+
+void Stream::synchronize() const {
+  const Driver& driver = context_.driver();
+  driver.must(driver.cuStreamSynchronize, handle_);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "cuda/driver.hpp"
+
+namespace rondo::cuda {
+
+/// A share in a device's primary context: the one that the CUDA runtime and frameworks use too, so that their memory
+/// and streams are ours; and the only one by which handles of other processes may be opened.
+///
+/// Any thread may use it. It is current on none by itself: see `Current`. What was made in it must be gone before it.
+class PrimaryContext {
+ public:
+  /// Throws CudaError. `driver` outlives the context.
+  PrimaryContext(const Driver& driver, Device device);
+  ~PrimaryContext();
+  PrimaryContext(const PrimaryContext&) = delete;
+  PrimaryContext& operator=(const PrimaryContext&) = delete;
+
+  const Driver& driver() const noexcept { return driver_; }
+  Device device() const noexcept { return device_; }
+  ContextHandle handle() const noexcept { return handle_; }
+
+ private:
+  const Driver& driver_;
+  Device device_;
+  ContextHandle handle_ = nullptr;
+};
+
+/// Makes a context current on this thread as long as it lives; then what was current before is so again, be it another
+/// context or none. Destroyed by the thread that made it, in the reverse order.
+class [[nodiscard]] Current {
+ public:
+  explicit Current(const PrimaryContext& context);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  const Driver& driver_;
+};
+
+/// A stream of rondo's own, which neither waits for nor holds up the default stream, and goes first where the device
+/// has a choice: others wait for what it moves. The context outlives it; any thread may use it.
+class Stream {
+ public:
+  explicit Stream(const PrimaryContext& context);
+  /// What is still queued runs on.
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  StreamHandle handle() const noexcept { return handle_; }
+  /// Whether all that was queued is done. Throws CudaError also for what failed on the device in the meantime.
+  bool idle() const;
+  /// Blocks the host until it is.
+  void synchronize() const;
+
+ private:
+  const PrimaryContext& context_;
+  StreamHandle handle_ = nullptr;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,76 @@
+#include "cuda/driver.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace rondo::cuda {
+namespace {
+
+static_assert(sizeof(Driver) ==
+                  std::tuple_size_v<decltype(std::declval<Driver>().calls())> * sizeof(decltype(Driver::cuInit)),
+              "Driver::calls leaves one out");
+
+/// Fills the table; returns the names of what the library lacks.
+std::string look_up(void* library, Driver& driver) {
+  std::string missing;
+  const auto one = [&]<typename... Parameters>(Call<Parameters...>& call) {
+    call.function = reinterpret_cast<Result (*)(Parameters...)>(::dlsym(library, call.name));
+    if (call.function == nullptr) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", call.name);
+  };
+  std::apply([&](auto&... calls) { (one(calls), ...); }, driver.calls());
+  return missing;
+}
+
+/// What went wrong, or nothing.
+std::string initialise(const Driver& driver) {
+  int devices = 0;
+  try {
+    driver.must(driver.cuInit, 0U);
+    driver.must(driver.cuDeviceGetCount, &devices);
+  } catch (const CudaError& error) {
+    return error.what();
+  }
+  return devices > 0 ? "" : "cuDeviceGetCount: got no device, wanted one or more";
+}
+
+}  // namespace
+
+void Driver::fail(const char* call, Result result, const CudaFacts& facts) const {
+  const char* name = nullptr;
+  const char* words = nullptr;
+  if (cuGetErrorName(result, &name) != Result::success || name == nullptr) name = "unknown error";
+  if (cuGetErrorString(result, &words) != Result::success || words == nullptr) words = "";
+  throw CudaError(call, result, name, words, facts);
+}
+
+DriverSearch load_driver(const std::string& library) {
+  DriverSearch search{.library = library, .driver = {}, .reason = {}};
+  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    search.reason = ::dlerror();
+    return search;
+  }
+  Driver found;
+  if (const std::string missing = look_up(handle, found); !missing.empty()) {
+    search.reason = fmt::format("{}: no driver that rondo can use: it lacks {}", library, missing);
+    ::dlclose(handle);
+    return search;
+  }
+  search.reason = initialise(found);
+  if (search.reason.empty()) search.driver = found;
+  return search;
+}
+
+const DriverSearch& driver() {
+  static const DriverSearch search = [] {
+    const char* const named = std::getenv("RONDO_CUDA_LIBRARY");
+    return load_driver(named != nullptr && *named != '\0' ? named : "libcuda.so.1");
+  }();
+  return search;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,95 @@
+#include "cuda/event_pool.hpp"
+
+#include <fmt/format.h>
+
+#include "cuda/region.hpp"
+
+namespace rondo::cuda {
+
+EventPool::EventPool(const PrimaryContext& context, std::size_t size) : context_(context) {
+  const Driver& driver = context.driver();
+  const Current current(context);
+  slots_.resize(size);
+  handles_.resize(size);
+  try {
+    for (std::size_t i = size; i-- > 0;) {
+      driver.must(driver.cuEventCreate, &slots_[i].event, kEventInterprocess | kEventDisableTiming);
+      driver.must(driver.cuIpcGetEventHandle, &handles_[i], slots_[i].event);
+      free_.push_back(static_cast<std::uint32_t>(i));
+    }
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+EventPool::~EventPool() { destroy(); }
+
+void EventPool::destroy() noexcept {
+  for (const Slot& slot : slots_) {
+    if (slot.event != nullptr) context_.driver().cuEventDestroy(slot.event);
+  }
+}
+
+std::optional<EventTicket> EventPool::record(StreamHandle stream) {
+  if (free_.empty()) return std::nullopt;
+  const std::uint32_t index = free_.back();
+  Slot& slot = slots_[index];
+  const Driver& driver = context_.driver();
+  driver.must(driver.cuEventRecord, slot.event, stream);
+  free_.pop_back();
+  slot.taken = true;
+  return EventTicket{index, ++slot.generation};
+}
+
+bool EventPool::give_back(EventTicket ticket) noexcept {
+  if (ticket.index >= slots_.size()) return false;
+  Slot& slot = slots_[ticket.index];
+  if (!slot.taken || slot.generation != ticket.generation) return false;
+  slot.taken = false;
+  free_.push_back(ticket.index);  // never more than all, for which it has room
+  return true;
+}
+
+ImportedEvents::ImportedEvents(const PrimaryContext& context, std::span<const IpcEventHandle> handles, int peer)
+    : context_(context), peer_(peer) {
+  const Driver& driver = context.driver();
+  const Current current(context);
+  events_.reserve(handles.size());
+  try {
+    for (const IpcEventHandle& handle : handles) {
+      EventHandle event = nullptr;
+      driver.must(CudaFacts{.peer = peer, .bytes = 0}, driver.cuIpcOpenEventHandle, &event, handle);
+      events_.push_back(event);
+    }
+  } catch (...) {
+    destroy();
+    throw;
+  }
+}
+
+ImportedEvents::~ImportedEvents() { destroy(); }
+
+void ImportedEvents::destroy() noexcept {
+  for (EventHandle event : events_) context_.driver().cuEventDestroy(event);
+}
+
+EventHandle ImportedEvents::event(EventTicket ticket) const {
+  if (ticket.index < events_.size()) return events_[ticket.index];
+  throw RegionError(fmt::format("rank {}: got event {}, wanted one of {}", peer_, ticket.index, events_.size()));
+}
+
+void ImportedEvents::wait(EventTicket ticket, StreamHandle stream) const {
+  const Driver& driver = context_.driver();
+  driver.must(CudaFacts{.peer = peer_, .bytes = 0}, driver.cuStreamWaitEvent, stream, event(ticket), 0U);
+}
+
+bool ImportedEvents::done(EventTicket ticket) const {
+  const Driver& driver = context_.driver();
+  const Result result = driver.cuEventQuery(event(ticket));
+  if (result == Result::not_ready) return false;
+  if (result != Result::success) driver.fail(driver.cuEventQuery.name, result, CudaFacts{.peer = peer_, .bytes = 0});
+  return true;
+}
+
+}  // namespace rondo::cuda

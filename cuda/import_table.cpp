@@ -1,0 +1,125 @@
+#include "cuda/import_table.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <mutex>
+
+#include <fmt/format.h>
+
+namespace rondo::cuda {
+namespace {
+
+bool overlap(const RegionDescription& a, const RegionDescription& b) {
+  return a.base < b.base + b.bytes && b.base < a.base + a.bytes;
+}
+
+}  // namespace
+
+ImportTable::Use& ImportTable::Use::operator=(Use&& other) noexcept {
+  if (this != &other) {
+    release();
+    table_ = std::exchange(other.table_, nullptr);
+    id_ = other.id_;
+    address_ = other.address_;
+  }
+  return *this;
+}
+
+void ImportTable::Use::release() noexcept {
+  if (table_ != nullptr) table_->end_use(id_);
+  table_ = nullptr;
+}
+
+ImportTable::~ImportTable() {
+  for (const auto& [id, import] : imports_) {
+    assert(import.uses == 0);
+    close(import);
+  }
+}
+
+void ImportTable::announce(const RegionDescription& region) {
+  if (region.bytes == 0 || region.base + region.bytes < region.base) {
+    throw RegionError(
+        fmt::format("rank {}: region {} has {} bytes at {:#x}", peer_, region.id, region.bytes, region.base));
+  }
+  if (!imports_.try_emplace(region.id, Import{.region = region}).second) {
+    throw RegionError(fmt::format("rank {}: describes region {} twice", peer_, region.id));
+  }
+}
+
+ImportTable::Import& ImportTable::find(RegionId region) {
+  const auto found = imports_.find(region);
+  if (found == imports_.end() || found->second.ended) {
+    throw RegionError(fmt::format("rank {}: speaks of region {}, which there is not", peer_, region));
+  }
+  return found->second;
+}
+
+std::optional<ImportTable::Use> ImportTable::use(RegionId region, std::uint64_t offset, std::uint64_t bytes) {
+  Import& import = find(region);
+  if (offset > import.region.bytes || bytes > import.region.bytes - offset) {
+    throw RegionError(fmt::format("rank {}: got {} bytes at {} of region {}, wanted some of its {}", peer_, bytes,
+                                  offset, region, import.region.bytes));
+  }
+  if (import.mapped == 0) {
+    if (must_wait(import)) return std::nullopt;
+    map(import);
+  }
+  ++import.uses;
+  return Use(*this, region, import.mapped + offset);
+}
+
+bool ImportTable::must_wait(const Import& wanted) const {
+  for (const auto& [id, import] : imports_) {
+    if (import.mapped == 0 || !overlap(import.region, wanted.region)) continue;
+    if (!import.ended) {
+      throw RegionError(fmt::format("rank {}: region {} lies where region {} does, which it has not ended", peer_,
+                                    wanted.region.id, id));
+    }
+    return true;
+  }
+  return false;
+}
+
+void ImportTable::map(Import& import) {
+  // Two threads that open one handle at the same time confuse the driver.
+  static std::mutex one_at_a_time;
+  const std::scoped_lock lock(one_at_a_time);
+  const Driver& driver = context_.driver();
+  const Current current(context_);
+  driver.must(CudaFacts{.peer = peer_, .bytes = import.region.bytes}, driver.cuIpcOpenMemHandle, &import.mapped,
+              import.region.handle, kIpcLazyPeerAccess);
+}
+
+void ImportTable::unmap(RegionId region) {
+  Import& import = find(region);
+  import.ended = true;
+  if (import.uses > 0) return;
+  close(import);
+  closed_.push_back(region);
+  imports_.erase(region);
+}
+
+void ImportTable::end_use(RegionId region) noexcept {
+  Import& import = imports_.at(region);
+  if (--import.uses > 0 || !import.ended) return;
+  close(import);
+  closed_.push_back(region);
+  imports_.erase(region);
+}
+
+void ImportTable::close(const Import& import) noexcept {
+  if (import.mapped == 0) return;
+  const Driver& driver = context_.driver();
+  ContextHandle popped = nullptr;
+  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  driver.cuIpcCloseMemHandle(import.mapped);
+  driver.cuCtxPopCurrent(&popped);
+}
+
+std::size_t ImportTable::mapped() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(imports_.begin(), imports_.end(), [](const auto& entry) { return entry.second.mapped != 0; }));
+}
+
+}  // namespace rondo::cuda

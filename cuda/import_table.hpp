@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cuda/context.hpp"
+#include "cuda/region.hpp"
+
+namespace rondo::cuda {
+
+/// The regions of one peer, another process, that this one has been told of; each is mapped when first used, which
+/// takes long, and stays so until its owner ends it.
+///
+/// A region that its owner has ended is closed when its last use is over, and only then is that answered. Until then
+/// a region that lies at the same place at its owner must wait: the driver could not map both.
+///
+/// Belongs to one thread at a time. The context outlives it. All uses must be over before it goes: whoever made them
+/// waits for the streams that they were queued on.
+class ImportTable {
+ public:
+  /// A region in use: it stays mapped as long as this lives. To be held until the device is done with it.
+  class Use {
+   public:
+    Use(Use&& other) noexcept
+        : table_(std::exchange(other.table_, nullptr)), id_(other.id_), address_(other.address_) {}
+    Use& operator=(Use&& other) noexcept;
+    ~Use() { release(); }
+
+    /// The place asked for, in this process.
+    Address address() const noexcept { return address_; }
+
+   private:
+    friend class ImportTable;
+    Use(ImportTable& table, RegionId id, Address address) : table_(&table), id_(id), address_(address) {}
+    void release() noexcept;
+
+    ImportTable* table_;
+    RegionId id_;
+    Address address_;
+  };
+
+  ImportTable(const PrimaryContext& context, int peer) : context_(context), peer_(peer) {}
+  ~ImportTable();
+  ImportTable(const ImportTable&) = delete;
+  ImportTable& operator=(const ImportTable&) = delete;
+
+  /// The owner describes a region. Maps nothing yet. Throws RegionError: it has described it before.
+  void announce(const RegionDescription& region);
+  /// `bytes` bytes at `offset` of a region. Nothing: a region at the same place is still being closed, ask again when
+  /// uses have ended. Throws RegionError for a region that there is not, or not that much of; CudaError when it cannot
+  /// be mapped.
+  std::optional<Use> use(RegionId region, std::uint64_t offset, std::uint64_t bytes);
+  /// The owner ends a region. Throws RegionError: there is none such.
+  void unmap(RegionId region);
+  /// Those closed since the last call, of which the owner is to be told.
+  std::vector<RegionId> take_closed() { return std::exchange(closed_, {}); }
+
+  std::size_t mapped() const noexcept;
+
+ private:
+  struct Import {
+    RegionDescription region;
+    Address mapped = 0;  ///< here; 0: not mapped
+    std::size_t uses = 0;
+    bool ended = false;
+  };
+
+  Import& find(RegionId region);
+  /// Whether a region at the same place at the owner is still mapped.
+  bool must_wait(const Import& wanted) const;
+  void map(Import& import);
+  void end_use(RegionId region) noexcept;
+  void close(const Import& import) noexcept;
+
+  const PrimaryContext& context_;
+  int peer_;
+  std::map<RegionId, Import> imports_;
+  std::vector<RegionId> closed_;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,92 @@
+#include "cuda/context.hpp"
+
+#include <thread>
+
+#include "cuda/device.hpp"
+#include "tests/cuda/child.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rondo::cuda;
+using namespace rondo::testing;
+
+namespace {
+
+ContextHandle current_context() {
+  ContextHandle context = nullptr;
+  driver_under_test().must(driver_under_test().cuCtxGetCurrent, &context);
+  return context;
+}
+
+}  // namespace
+
+TEST_CASE("devices have a name, a number of multiprocessors and an identity", "[cuda][context]") {
+  const Driver& driver = driver_under_test();
+  const auto found = devices(driver);
+  REQUIRE(!found.empty());
+  CHECK(!found[0].name.empty());
+  CHECK(found[0].multiprocessors > 0);
+  CHECK(find_device(driver, found[0].uuid) == found[0].device);
+  CHECK(find_device(driver, Uuid{{'n', 'o', 'n', 'e'}}) == std::nullopt);
+  CHECK(reaches(driver, found[0].device, found[0].device));
+}
+
+TEST_CASE("a context is current as long as it is wanted, and then what was before", "[cuda][context]") {
+  const Driver& driver = driver_under_test();
+  const PrimaryContext context(driver, 0);
+  const PrimaryContext again(driver, 0);
+  CHECK(context.handle() == again.handle());
+  CHECK(current_context() == nullptr);
+  {
+    const Current outer(context);
+    CHECK(current_context() == context.handle());
+    {
+      const Current inner(again);
+      CHECK(current_context() == context.handle());
+    }
+    CHECK(current_context() == context.handle());
+    ContextHandle elsewhere = context.handle();
+    std::thread([&] { elsewhere = current_context(); }).join();
+    CHECK(elsewhere == nullptr);
+  }
+  CHECK(current_context() == nullptr);
+}
+
+TEST_CASE("without a current context the driver refuses", "[cuda][context]") {
+  const Driver& driver = driver_under_test();
+  const PrimaryContext context(driver, 0);
+  Address address = 0;
+  CHECK(driver.cuMemAlloc(&address, 1024) == Result::invalid_context);
+}
+
+TEST_CASE("a stream does what is queued in order, and says when it is idle", "[cuda][context]") {
+  const DeviceUnderTest device;
+  constexpr std::size_t kBytes = 1 << 20;
+  const DeviceMemory memory(device.context, kBytes);
+  std::vector<std::byte> first(kBytes, std::byte{1});
+  std::vector<std::byte> second(kBytes, std::byte{2});
+  std::vector<std::byte> back(kBytes);
+  device.write(memory.address(), first);
+  device.write(memory.address(), second);
+  device.read(memory.address(), back);
+  device.stream.synchronize();
+  CHECK(device.stream.idle());
+  CHECK(back == second);
+}
+
+TEST_CASE("a stream with work to do is not idle", "[cuda][context][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  HeldStream held(device);
+  CHECK(!device.stream.idle());
+  held.let_go();
+  device.stream.synchronize();
+  CHECK(device.stream.idle());
+}
+
+TEST_CASE("several devices reach those that the machine says", "[cuda][context][stand-in]") {
+  if (!is_stand_in()) return;
+  Child child({"reach"}, {"RONDO_FAKECUDA_DEVICES=3", "RONDO_FAKECUDA_PEERS=0-1"});
+  CHECK(child.hear() == "110 110 001");
+  CHECK(child.wait().status == 0);
+}

@@ -1,0 +1,106 @@
+#include "tests/cuda/device_under_test.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+
+#include "cuda/kernels/kernel_image.hpp"
+
+namespace rondo::testing {
+namespace {
+
+const cuda::DriverSearch& search() {
+  ::setenv("RONDO_CUDA_LIBRARY", STAND_IN, 0);
+  return cuda::driver();
+}
+
+}  // namespace
+
+const cuda::Driver& driver_under_test() {
+  if (!search().driver) throw std::runtime_error(search().library + ": " + search().reason);
+  return *search().driver;
+}
+
+void* find_driver_function(const char* name) {
+  void* const library = ::dlopen(search().library.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : ::dlsym(library, name);
+}
+
+bool is_stand_in() {
+  driver_under_test();
+  return find_driver_function("rondo_stand_in") != nullptr;
+}
+
+DeviceMemory::DeviceMemory(const cuda::PrimaryContext& context, std::size_t bytes) : context_(context), bytes_(bytes) {
+  const cuda::Current current(context);
+  context.driver().must(cuda::CudaFacts{.peer = -1, .bytes = bytes}, context.driver().cuMemAlloc, &address_, bytes);
+}
+
+void DeviceMemory::free() {
+  if (address_ == 0) return;
+  const cuda::Current current(context_);
+  context_.driver().cuMemFree(address_);
+  address_ = 0;
+}
+
+cuda::PointerFacts DeviceMemory::facts() const {
+  const cuda::Current current(context_);
+  return cuda::classify(context_.driver(), address_);
+}
+
+void DeviceUnderTest::write(cuda::Address to, std::span<const std::byte> bytes) const {
+  const cuda::Current current(context);
+  driver().must(driver().cuMemcpyHtoDAsync, to, static_cast<const void*>(bytes.data()), bytes.size(), stream.handle());
+}
+
+void DeviceUnderTest::read(cuda::Address from, std::span<std::byte> bytes) const {
+  const cuda::Current current(context);
+  driver().must(driver().cuMemcpyDtoHAsync, static_cast<void*>(bytes.data()), from, bytes.size(), stream.handle());
+}
+
+void DeviceUnderTest::fill(cuda::Address to, std::size_t bytes, std::byte value) const {
+  const std::vector<std::byte> content(bytes, value);
+  write(to, content);
+  stream.synchronize();
+}
+
+std::vector<std::byte> DeviceUnderTest::content(cuda::Address from, std::size_t bytes) const {
+  std::vector<std::byte> content(bytes);
+  read(from, content);
+  stream.synchronize();
+  return content;
+}
+
+bool DeviceUnderTest::holds(cuda::Address from, std::size_t bytes, std::byte value) const {
+  const std::vector<std::byte> found = content(from, bytes);
+  return std::all_of(found.begin(), found.end(), [&](std::byte byte) { return byte == value; });
+}
+
+std::span<const std::byte> test_image() {
+  static const std::uint32_t only_the_stand_in_takes_it[] = {0xba55ed50};
+  const auto image = cuda::kernel_image();
+  return image.empty() ? std::as_bytes(std::span(only_the_stand_in_takes_it)) : image;
+}
+
+HeldStream::HeldStream(const DeviceUnderTest& device) : device_(device) {
+  const cuda::Driver& driver = device.driver();
+  const cuda::Current current(device.context);
+  cuda::FunctionHandle spin = nullptr;
+  driver.must(driver.cuModuleLoadData, &module_, test_image().data());
+  driver.must(driver.cuModuleGetFunction, &spin, module_, "stand_in_spin");
+  std::atomic<unsigned>* words = &words_[0];
+  void* parameters[] = {&words};
+  driver.must(driver.cuLaunchKernel, spin, 1U, 1U, 1U, 1U, 1U, 1U, 0U, device.stream.handle(), &parameters[0], nullptr);
+}
+
+HeldStream::~HeldStream() {
+  let_go();
+  device_.stream.synchronize();
+  const cuda::Current current(device_.context);
+  device_.driver().cuModuleUnload(module_);
+}
+
+}  // namespace rondo::testing

@@ -1,0 +1,98 @@
+#include "cuda/event_pool.hpp"
+
+#include <string>
+
+#include "cuda/region.hpp"
+#include "tests/cuda/child.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/wire_text.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rondo::cuda;
+using namespace rondo::testing;
+
+TEST_CASE("a pool gives each event to one use at a time, and says when it has none", "[cuda][event_pool]") {
+  const DeviceUnderTest device;
+  EventPool pool(device.context, 2);
+  CHECK(pool.handles().size() == 2);
+  const auto first = pool.record(device.stream.handle());
+  const auto second = pool.record(device.stream.handle());
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(first->index != second->index);
+  CHECK(pool.available() == 0);
+  CHECK(!pool.record(device.stream.handle()));
+  CHECK(pool.give_back(*first));
+  const auto third = pool.record(device.stream.handle());
+  REQUIRE(third);
+  CHECK(third->index == first->index);
+  CHECK(third->generation == first->generation + 1);
+}
+
+TEST_CASE("a pool takes back what is in use only, and only once", "[cuda][event_pool]") {
+  const DeviceUnderTest device;
+  EventPool pool(device.context, 2);
+  const auto ticket = pool.record(device.stream.handle());
+  REQUIRE(ticket);
+  CHECK(!pool.give_back({.index = 2, .generation = 1}));
+  CHECK(!pool.give_back({.index = ticket->index, .generation = ticket->generation + 1}));
+  CHECK(!pool.give_back({.index = 1 - ticket->index, .generation = 0}));
+  CHECK(pool.give_back(*ticket));
+  CHECK(!pool.give_back(*ticket));
+  CHECK(pool.available() == 2);
+}
+
+TEST_CASE("the events of a pool are not opened by their own process", "[cuda][event_pool]") {
+  const DeviceUnderTest device;
+  const EventPool pool(device.context, 1);
+  CHECK_THROWS_AS(ImportedEvents(device.context, pool.handles(), 0), CudaError);
+}
+
+TEST_CASE("what another process wrote before its event is there behind the wait for it", "[cuda][event_pool]") {
+  for (const int seed : {1, 2, 3, 4, 5}) {
+    const DeviceUnderTest device;
+    Child writer({"writer"}, {"RONDO_FAKECUDA_SEED=" + std::to_string(seed)});
+    const auto bytes = static_cast<std::size_t>(std::stoul(writer.hear()));
+    const auto memory_handle = from_text<IpcMemoryHandle>(writer.hear());
+    const auto event_handle = from_text<IpcEventHandle>(writer.hear());
+    Address memory = 0;
+    {
+      const Current current(device.context);
+      device.driver().must(device.driver().cuIpcOpenMemHandle, &memory, memory_handle, kIpcLazyPeerAccess);
+    }
+    {
+      const ImportedEvents events(device.context, std::span(&event_handle, 1), 7);
+      for (int round = 1; round <= 20; ++round) {
+        writer.say("write");
+        const auto ticket = from_text<EventTicket>(writer.hear());
+        events.wait(ticket, device.stream.handle());
+        REQUIRE(device.holds(memory, bytes, static_cast<std::byte>(round)));
+        REQUIRE(events.done(ticket));
+      }
+    }
+    const Current current(device.context);
+    CHECK(device.driver().cuIpcCloseMemHandle(memory) == Result::success);
+    writer.say("end");
+    const auto ended = writer.wait();
+    CHECK(ended.error.empty());
+    CHECK(ended.status == 0);
+  }
+}
+
+TEST_CASE("the host sees when an event of another process is done", "[cuda][event_pool][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  Child holder({"holder"});
+  {
+    const auto handle = from_text<IpcEventHandle>(holder.hear());
+    const ImportedEvents events(device.context, std::span(&handle, 1), 7);
+    const auto ticket = from_text<EventTicket>(holder.hear());
+    CHECK(!events.done(ticket));
+    holder.say("let go");
+    CHECK(holder.hear() == "done");
+    CHECK(events.done(ticket));
+    CHECK_THROWS_AS(events.done({.index = 1, .generation = 1}), RegionError);
+  }
+  holder.say("end");
+  CHECK(holder.wait().status == 0);
+}

@@ -1,0 +1,47 @@
+#include <cstring>
+
+#include "tests/cuda/stand_in/entry_points.hpp"
+#include "tests/cuda/stand_in/machine.hpp"
+#include "tests/cuda/stand_in/memory.hpp"
+#include "tests/cuda/stand_in/streams.hpp"
+
+using namespace rondo::stand_in;
+
+namespace {
+
+/// Device memory is looked at twice: when the copy is queued, and when it is done.
+struct Side {
+  Address address;
+  bool on_device;
+};
+
+bool check(const char* call, const Side& side, std::size_t bytes) {
+  return !side.on_device || check_access(call, side.address, bytes, kAnyDevice);
+}
+
+Result queue_copy(const char* call, Side to, Side from, std::size_t bytes, StreamHandle handle) {
+  if (const Result result = entered(call); result != Result::success) return result;
+  StreamState& stream = stream_of(handle);
+  if (bytes == 0) return Result::success;
+  if (!check(call, to, bytes) || !check(call, from, bytes)) return Result::invalid_value;
+  stream.queue([=] {
+    check(call, to, bytes);
+    check(call, from, bytes);
+    std::memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), bytes);
+  });
+  return Result::success;
+}
+
+}  // namespace
+
+Result cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, StreamHandle stream) {
+  return queue_copy("cuMemcpyDtoDAsync", {to, true}, {from, true}, bytes, stream);
+}
+
+Result cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, StreamHandle stream) {
+  return queue_copy("cuMemcpyHtoDAsync", {to, true}, {reinterpret_cast<Address>(from), false}, bytes, stream);
+}
+
+Result cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, StreamHandle stream) {
+  return queue_copy("cuMemcpyDtoHAsync", {reinterpret_cast<Address>(to), false}, {from, true}, bytes, stream);
+}

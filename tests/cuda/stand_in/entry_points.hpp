@@ -1,0 +1,65 @@
+#pragma once
+
+#include "cuda/driver.hpp"
+
+// The functions that the stand-in defines, declared with the very types that rondo calls them by: a definition that
+// differs does not compile.
+
+#define RONDO_ENTRY(member, symbol) \
+  extern "C" [[gnu::visibility("default")]] decltype(rondo::cuda::Driver::member)::Function symbol
+
+RONDO_ENTRY(cuInit, cuInit);
+RONDO_ENTRY(cuDriverGetVersion, cuDriverGetVersion);
+RONDO_ENTRY(cuGetErrorName, cuGetErrorName);
+RONDO_ENTRY(cuGetErrorString, cuGetErrorString);
+RONDO_ENTRY(cuDeviceGetCount, cuDeviceGetCount);
+RONDO_ENTRY(cuDeviceGet, cuDeviceGet);
+RONDO_ENTRY(cuDeviceGetName, cuDeviceGetName);
+RONDO_ENTRY(cuDeviceGetUuid, cuDeviceGetUuid_v2);
+RONDO_ENTRY(cuDeviceGetAttribute, cuDeviceGetAttribute);
+RONDO_ENTRY(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer);
+RONDO_ENTRY(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
+RONDO_ENTRY(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
+RONDO_ENTRY(cuCtxPushCurrent, cuCtxPushCurrent_v2);
+RONDO_ENTRY(cuCtxPopCurrent, cuCtxPopCurrent_v2);
+RONDO_ENTRY(cuCtxGetCurrent, cuCtxGetCurrent);
+RONDO_ENTRY(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange);
+RONDO_ENTRY(cuStreamCreateWithPriority, cuStreamCreateWithPriority);
+RONDO_ENTRY(cuStreamDestroy, cuStreamDestroy_v2);
+RONDO_ENTRY(cuStreamQuery, cuStreamQuery);
+RONDO_ENTRY(cuStreamSynchronize, cuStreamSynchronize);
+RONDO_ENTRY(cuStreamWaitEvent, cuStreamWaitEvent);
+RONDO_ENTRY(cuEventCreate, cuEventCreate);
+RONDO_ENTRY(cuEventDestroy, cuEventDestroy_v2);
+RONDO_ENTRY(cuEventRecord, cuEventRecord);
+RONDO_ENTRY(cuEventQuery, cuEventQuery);
+RONDO_ENTRY(cuIpcGetEventHandle, cuIpcGetEventHandle);
+RONDO_ENTRY(cuIpcOpenEventHandle, cuIpcOpenEventHandle);
+RONDO_ENTRY(cuMemAlloc, cuMemAlloc_v2);
+RONDO_ENTRY(cuMemFree, cuMemFree_v2);
+RONDO_ENTRY(cuPointerGetAttributes, cuPointerGetAttributes);
+RONDO_ENTRY(cuIpcGetMemHandle, cuIpcGetMemHandle);
+RONDO_ENTRY(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2);
+RONDO_ENTRY(cuIpcCloseMemHandle, cuIpcCloseMemHandle);
+RONDO_ENTRY(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2);
+RONDO_ENTRY(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2);
+RONDO_ENTRY(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2);
+RONDO_ENTRY(cuModuleLoadData, cuModuleLoadData);
+RONDO_ENTRY(cuModuleUnload, cuModuleUnload);
+RONDO_ENTRY(cuModuleGetFunction, cuModuleGetFunction);
+RONDO_ENTRY(cuLaunchKernel, cuLaunchKernel);
+
+// What tests need of the driver and rondo does not.
+extern "C" {
+[[gnu::visibility("default")]] rondo::cuda::Result cuMemAllocAsync(rondo::cuda::Address* address, std::size_t bytes,
+                                                                   rondo::cuda::StreamHandle stream);
+[[gnu::visibility("default")]] rondo::cuda::Result cuMemFreeAsync(rondo::cuda::Address address,
+                                                                  rondo::cuda::StreamHandle stream);
+[[gnu::visibility("default")]] rondo::cuda::Result cuMemAllocManaged(rondo::cuda::Address* address, std::size_t bytes,
+                                                                     unsigned flags);
+
+/// Only the stand-in has it: so a test knows that it runs on no device.
+[[gnu::visibility("default")]] int rondo_stand_in();
+}
+
+#undef RONDO_ENTRY

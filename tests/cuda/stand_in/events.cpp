@@ -1,0 +1,183 @@
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+
+#include "tests/cuda/stand_in/entry_points.hpp"
+#include "tests/cuda/stand_in/machine.hpp"
+#include "tests/cuda/stand_in/shared_object.hpp"
+#include "tests/cuda/stand_in/streams.hpp"
+
+namespace rondo::cuda {
+
+/// What processes share of an event. Records are numbered from 1; 0: there was none.
+struct EventWords {
+  std::atomic<std::uint32_t> recorded{0};   ///< the last that was queued
+  std::atomic<std::uint32_t> completed{0};  ///< the last that a stream has come to
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+struct EventState {
+  int device = 0;
+  bool interprocess = false;
+  bool imported = false;
+  rondo::stand_in::SharedObject object;
+  std::shared_ptr<EventWords> words;  ///< what is queued keeps them, when the event itself is gone
+};
+
+}  // namespace rondo::cuda
+
+namespace rondo::stand_in {
+namespace {
+
+struct Events {
+  std::mutex mutex;
+  std::set<EventState*> all;
+};
+
+Events& events() {
+  static auto* const state = new Events;
+  return *state;
+}
+
+EventState& event_of(EventHandle handle) {
+  Events& state = events();
+  const std::scoped_lock lock(state.mutex);
+  if (!state.all.contains(handle)) mistake("an event is used after it was destroyed");
+  return *handle;
+}
+
+EventHandle keep(std::unique_ptr<EventState> event) {
+  Events& state = events();
+  const std::scoped_lock lock(state.mutex);
+  count_live(event->device, "event(s)", 1);
+  state.all.insert(event.get());
+  return event.release();
+}
+
+std::shared_ptr<EventWords> mapped_words(const SharedObject& object) {
+  return {static_cast<EventWords*>(object.map(nullptr)),
+          [](EventWords* words) { ::munmap(words, sizeof(EventWords)); }};
+}
+
+/// Numbers go round.
+bool reached(const EventWords& words, std::uint32_t record) {
+  return static_cast<std::int32_t>(words.completed.load(std::memory_order_acquire) - record) >= 0;
+}
+
+void complete(EventWords& words, std::uint32_t record) {
+  if (!reached(words, record)) words.completed.store(record, std::memory_order_release);
+  ::syscall(SYS_futex, &words.completed, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
+}
+
+/// Blocks a stream; for ever when the process is dead that should come to the record.
+void wait_for(EventWords& words, std::uint32_t record) {
+  for (;;) {
+    const std::uint32_t seen = words.completed.load(std::memory_order_acquire);
+    if (reached(words, record)) return;
+    ::syscall(SYS_futex, &words.completed, FUTEX_WAIT, seen, nullptr, nullptr, 0);
+  }
+}
+
+/// The record that a wait is for. The rule of rondo is that it is queued before.
+std::uint32_t last_record(const EventState& event, const char* who) {
+  const std::uint32_t record = event.words->recorded.load(std::memory_order_acquire);
+  if (record == 0 && event.interprocess && machine().strict) {
+    mistake(std::string(who) + ": an event of several processes is waited for before it was recorded");
+  }
+  return record;
+}
+
+}  // namespace
+}  // namespace rondo::stand_in
+
+using namespace rondo::stand_in;
+
+Result cuEventCreate(EventHandle* event, unsigned flags) {
+  if (const Result result = entered_in_context("cuEventCreate"); result != Result::success) return result;
+  auto made = std::make_unique<EventState>();
+  made->device = current_device();
+  made->interprocess = (flags & kEventInterprocess) != 0;
+  if (made->interprocess) {
+    if ((flags & kEventDisableTiming) == 0) return Result::invalid_value;
+    made->object = SharedObject::create(sizeof(EventWords));
+    made->words = mapped_words(made->object);
+    new (made->words.get()) EventWords;
+  } else {
+    made->words = std::make_shared<EventWords>();
+  }
+  *event = keep(std::move(made));
+  return Result::success;
+}
+
+Result cuEventDestroy_v2(EventHandle handle) {
+  if (const Result result = entered("cuEventDestroy"); result != Result::success) return result;
+  EventState& event = event_of(handle);
+  if (machine().strict && event.interprocess && !event.imported && event.object.held_elsewhere()) {
+    mistake("cuEventDestroy: another process has the event open");
+  }
+  Events& state = events();
+  const std::scoped_lock lock(state.mutex);
+  count_live(event.device, "event(s)", -1);
+  state.all.erase(handle);
+  delete handle;
+  return Result::success;
+}
+
+Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) {
+  if (const Result result = entered("cuEventRecord"); result != Result::success) return result;
+  const EventState& event = event_of(handle);
+  StreamState& stream = stream_of(stream_handle);
+  if (event.device != stream.device) return Result::invalid_handle;
+  const std::uint32_t record = event.words->recorded.fetch_add(1, std::memory_order_acq_rel) + 1;
+  stream.queue([words = event.words, record] { complete(*words, record); });
+  return Result::success;
+}
+
+Result cuEventQuery(EventHandle handle) {
+  if (const Result result = entered("cuEventQuery"); result != Result::success) return result;
+  const EventState& event = event_of(handle);
+  const std::uint32_t record = last_record(event, "cuEventQuery");
+  return reached(*event.words, record) ? Result::success : Result::not_ready;
+}
+
+Result cuStreamWaitEvent(StreamHandle stream, EventHandle handle, unsigned) {
+  if (const Result result = entered("cuStreamWaitEvent"); result != Result::success) return result;
+  const EventState& event = event_of(handle);
+  const std::uint32_t record = last_record(event, "cuStreamWaitEvent");
+  stream_of(stream).queue([words = event.words, record] { wait_for(*words, record); });
+  return Result::success;
+}
+
+Result cuIpcGetEventHandle(IpcEventHandle* handle, EventHandle event_handle) {
+  if (const Result result = entered("cuIpcGetEventHandle"); result != Result::success) return result;
+  const EventState& event = event_of(event_handle);
+  if (!event.interprocess || event.imported) return Result::invalid_handle;
+  const SharedObject::Handle object = event.object.handle();
+  *handle = {};
+  std::memcpy(handle->bytes, &object, sizeof(object));
+  return Result::success;
+}
+
+Result cuIpcOpenEventHandle(EventHandle* event, IpcEventHandle handle) {
+  if (const Result result = entered_in_context("cuIpcOpenEventHandle"); result != Result::success) return result;
+  SharedObject::Handle object;
+  std::memcpy(&object, handle.bytes, sizeof(object));
+  if (object.process == ::getpid()) return Result::invalid_context;
+  auto opened = std::make_unique<EventState>();
+  opened->object = SharedObject::find(object);
+  if (!opened->object) return Result::invalid_handle;
+  opened->device = current_device();
+  opened->interprocess = true;
+  opened->imported = true;
+  opened->words = mapped_words(opened->object);
+  *event = keep(std::move(opened));
+  return Result::success;
+}

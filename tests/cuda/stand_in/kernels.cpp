@@ -1,0 +1,108 @@
+#include "tests/cuda/stand_in/kernels.hpp"
+
+#include <atomic>
+
+#include <rondo/bfloat16.hpp>
+#include <rondo/float16.hpp>
+
+#include "cuda/kernels/kernel_list.hpp"
+#include "tests/cuda/stand_in/memory.hpp"
+
+namespace rondo::stand_in {
+namespace {
+
+using namespace rondo::cuda;
+
+template <typename T>
+struct Conversion {
+  static float widen(unsigned short stored) { return T::from_bits(stored); }
+  static unsigned short narrow(float computed) { return T(computed).bits(); }
+};
+
+using Format_u8 = Plain<unsigned char>;
+using Format_u16 = Plain<unsigned short>;
+using Format_u32 = Plain<unsigned>;
+using Format_u64 = Plain<unsigned long long>;
+using Format_i8 = Plain<signed char>;
+using Format_i16 = Plain<short>;
+using Format_i32 = Plain<int>;
+using Format_i64 = Plain<long long>;
+using Format_f16 = Small<Conversion<float16>>;
+using Format_bf16 = Small<Conversion<bfloat16>>;
+using Format_f32 = Plain<float>;
+using Format_f64 = Plain<double>;
+using Format_c64 = Complex<float>;
+using Format_c128 = Complex<double>;
+
+using Op_sum = Sum;
+using Op_prod = Prod;
+using Op_min = Min;
+using Op_max = Max;
+using Op_band = Band;
+using Op_bor = Bor;
+using Op_bxor = Bxor;
+using Op_land = Land;
+using Op_lor = Lor;
+
+Address address(const void* pointer) { return reinterpret_cast<Address>(pointer); }
+
+template <typename Format>
+void check(const DirectArguments& a, int device) {
+  const std::size_t bytes = a.count * sizeof(typename Format::Stored);
+  for (unsigned k = 0; k < a.input_count; ++k) check_access("kernel", address(a.inputs[k]), bytes, device);
+  for (unsigned k = 0; k < a.output_count; ++k) check_access("kernel", address(a.outputs[k]), bytes, device);
+}
+
+template <typename Format>
+void check(const CombineArguments& a, int device) {
+  const std::size_t bytes = a.count * sizeof(typename Format::Stored);
+  for (const void* const pointer : {a.left, a.right, static_cast<const void*>(a.into)}) {
+    check_access("kernel", address(pointer), bytes, device);
+  }
+}
+
+template <typename Format>
+void check(const DivideArguments& a, int device) {
+  check_access("kernel", address(a.data), a.count * sizeof(typename Format::Stored), device);
+}
+
+template <typename Format, typename Arguments, void (*loop)(const Arguments&, Lane)>
+HostKernel kernel(const char* name) {
+  return {name, sizeof(Arguments),
+          [](const void* arguments, Lane lane) { loop(*static_cast<const Arguments*>(arguments), lane); },
+          [](const void* arguments, int device) { check<Format>(*static_cast<const Arguments*>(arguments), device); }};
+}
+
+struct SpinArguments {
+  std::atomic<unsigned>* words;  ///< the first says that it runs, the second that it may end
+};
+
+void spin(const void* arguments, Lane) {
+  std::atomic<unsigned>* const words = static_cast<const SpinArguments*>(arguments)->words;
+  words[0] = 1;
+  while (words[1] == 0) {
+  }
+}
+
+}  // namespace
+
+std::vector<HostKernel> host_kernels() {
+#define FOLDS(format, op)                                                                                              \
+  kernel<Format_##format, CombineArguments, &combine_loop<Format_##format, Op_##op>>("rondo_combine_" #format          \
+                                                                                     "_" #op),                         \
+      kernel<Format_##format, DirectArguments, &direct_loop<Format_##format, Op_##op, AsItIs>>("rondo_direct_" #format \
+                                                                                               "_" #op),
+#define AVERAGE(format, op)                                                                                     \
+  kernel<Format_##format, DirectArguments, &direct_loop<Format_##format, Sum, Divided>>("rondo_direct_" #format \
+                                                                                        "_av"                   \
+                                                                                        "g"),
+#define QUOTIENT(format, op) \
+  kernel<Format_##format, DivideArguments, &divide_loop<Format_##format>>("rondo_divide_" #format),
+  return {RONDO_CUDA_ARITHMETIC(FOLDS) RONDO_CUDA_ORDER(FOLDS) RONDO_CUDA_BITS(FOLDS) RONDO_CUDA_AVERAGES(AVERAGE)
+              RONDO_CUDA_QUOTIENTS(QUOTIENT){"stand_in_spin", sizeof(SpinArguments), &spin, [](const void*, int) {}}};
+#undef FOLDS
+#undef AVERAGE
+#undef QUOTIENT
+}
+
+}  // namespace rondo::stand_in

@@ -1,0 +1,162 @@
+#include "tests/cuda/stand_in/machine.hpp"
+
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+
+namespace rondo::stand_in {
+namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::uint64_t number(const char* name, std::uint64_t otherwise) {
+  const std::string text = variable(name);
+  if (text.empty()) return otherwise;
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    mistake(fmt::format("{}: got '{}', wanted a number", name, text));
+  return value;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+    end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end == std::string::npos ? end : end - begin));
+  }
+  return parts;
+}
+
+Machine read_environment() {
+  Machine read;
+  read.devices = static_cast<int>(number("RONDO_FAKECUDA_DEVICES", 1));
+  read.seed = number("RONDO_FAKECUDA_SEED", 0);
+  read.time_slice = number("RONDO_FAKECUDA_TIME_SLICE", 0) != 0;
+  read.kernel_timeout_ms = static_cast<int>(number("RONDO_FAKECUDA_KERNEL_TIMEOUT_MS", 10000));
+  read.strict = number("RONDO_FAKECUDA_STRICT", 1) != 0;
+  if (const std::string peers = variable("RONDO_FAKECUDA_PEERS"); !peers.empty()) {
+    read.all_peers = false;
+    for (const std::string& pair : split(peers, ',')) {
+      const auto ends = split(pair, '-');
+      if (ends.size() == 2) read.peers.emplace_back(std::atoi(ends[0].c_str()), std::atoi(ends[1].c_str()));
+    }
+  }
+  if (const std::string failing = variable("RONDO_FAKECUDA_FAIL"); !failing.empty()) {
+    const auto parts = split(failing, ':');
+    if (parts.size() != 3) mistake("RONDO_FAKECUDA_FAIL: got '" + failing + "', wanted call:nth:code");
+    read.failing_call = parts[0];
+    read.failing_nth = std::atoi(parts[1].c_str());
+    read.failing_code = static_cast<Result>(std::atoi(parts[2].c_str()));
+  }
+  return read;
+}
+
+/// Each event and each allocation that others may map is a descriptor.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::atomic<bool> initialised{false};
+std::atomic<int> matching_calls{0};
+
+struct Live {
+  std::mutex mutex;
+  std::map<std::pair<int, std::string>, int> counts;
+
+  /// When the process ends, nothing should be left.
+  ~Live();
+};
+
+Live& live_things() {
+  static Live things;
+  return things;
+}
+
+std::string text_of(const Live& things, int device) {
+  std::string text;
+  for (const auto& [key, count] : things.counts) {
+    if (count == 0 || (device >= 0 && key.first != device)) continue;
+    text += fmt::format("{}{} {} on device {}", text.empty() ? "" : ", ", count, key.second, key.first);
+  }
+  return text;
+}
+
+Live::~Live() {
+  const std::string left = text_of(*this, -1);
+  if (machine().strict && !left.empty()) mistake("the process ends and leaves " + left);
+}
+
+}  // namespace
+
+const Machine& machine() {
+  static const Machine read = read_environment();
+  return read;
+}
+
+bool Machine::reaches(int from, int to) const {
+  if (from == to) return false;  // what a real driver says of a device and itself
+  if (all_peers) return true;
+  for (const auto& [a, b] : peers) {
+    if ((a == from && b == to) || (a == to && b == from)) return true;
+  }
+  return false;
+}
+
+void set_initialised() {
+  raise_descriptor_limit();
+  live_things();
+  initialised = true;
+}
+
+Result entered(const char* call) {
+  const Machine& here = machine();
+  if (here.failing_call == call && ++matching_calls == here.failing_nth) return here.failing_code;
+  const bool may_come_first = std::string_view(call) == "cuInit" || std::string_view(call) == "cuDriverGetVersion";
+  return initialised || may_come_first ? Result::success : Result::not_initialized;
+}
+
+Result entered_in_context(const char* call) {
+  if (const Result result = entered(call); result != Result::success) return result;
+  return current_device() >= 0 ? Result::success : Result::invalid_context;
+}
+
+void mistake(const std::string& what) {
+  const std::string line = "stand-in driver: " + what + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  std::abort();
+}
+
+std::uint64_t unique_word() {
+  std::uint64_t word = 0;
+  if (::getrandom(&word, sizeof(word), 0) != sizeof(word)) mistake("getrandom failed");
+  return word;
+}
+
+void count_live(int device, const char* what, int change) {
+  Live& things = live_things();
+  const std::scoped_lock lock(things.mutex);
+  things.counts[{device, what}] += change;
+}
+
+std::string live(int device) {
+  Live& things = live_things();
+  const std::scoped_lock lock(things.mutex);
+  return text_of(things, device);
+}
+
+}  // namespace rondo::stand_in

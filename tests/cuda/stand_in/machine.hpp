@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cuda/driver_types.hpp"
+
+/// A driver for CUDA without CUDA, for tests: device memory is memory that other processes may map, streams are
+/// threads, kernels are loops. It is as strict as a real driver is not: what there would go wrong now and then ends the
+/// process here, saying what was wrong.
+///
+/// What it does not show: the memory model of devices, time, and any order between default and other streams.
+namespace rondo::stand_in {
+
+using namespace rondo::cuda;
+
+/// What the environment says of the machine.
+struct Machine {
+  int devices = 1;                         ///< RONDO_FAKECUDA_DEVICES
+  std::vector<std::pair<int, int>> peers;  ///< RONDO_FAKECUDA_PEERS: "0-1,2-3", "none"; all reach all when not given
+  bool all_peers = true;
+  std::uint64_t seed = 0;         ///< RONDO_FAKECUDA_SEED: of the delays in streams; 0: none
+  bool time_slice = false;        ///< RONDO_FAKECUDA_TIME_SLICE=1: one kernel at a time on a device, of all processes
+  int kernel_timeout_ms = 10000;  ///< RONDO_FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
+  bool strict = true;             ///< RONDO_FAKECUDA_STRICT=0: for what a real driver lets pass
+  std::string failing_call;       ///< RONDO_FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
+  int failing_nth = 0;
+  Result failing_code{};
+
+  bool reaches(int from, int to) const;
+};
+
+const Machine& machine();
+
+/// At the start of every function of the driver: whether it is to fail, by injection, or since cuInit has not been
+/// called.
+Result entered(const char* call);
+/// The same where a context must be current.
+Result entered_in_context(const char* call);
+/// cuInit succeeded.
+void set_initialised();
+
+/// Ends the process: whoever called has made a mistake that a real driver might let pass, or punish later.
+[[noreturn]] void mistake(const std::string& what);
+
+/// A word that no other process, and no other object of this one, has.
+std::uint64_t unique_word();
+
+/// The device of the context that is current on this thread; -1: none is.
+int current_device();
+
+/// What still exists, to be found by the leak checks.
+void count_live(int device, const char* what, int change);
+/// Each kind of thing on this device that still exists, as text; -1: on any.
+std::string live(int device);
+
+}  // namespace rondo::stand_in

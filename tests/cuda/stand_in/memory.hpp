@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+
+#include "cuda/driver_types.hpp"
+
+namespace rondo::stand_in {
+
+/// Copies go through the host where devices do not reach each other.
+inline constexpr int kAnyDevice = -1;
+
+/// What a copy or a kernel on `device` is about to do to memory: whether it may. Mistake where it is not (or no longer)
+/// there, or out of the device's reach; false for memory that is none of the driver's.
+bool check_access(const char* who, cuda::Address address, std::size_t bytes, int device);
+
+}  // namespace rondo::stand_in

@@ -1,0 +1,162 @@
+#include "tests/cuda/stand_in/streams.hpp"
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/cuda/stand_in/entry_points.hpp"
+#include "tests/cuda/stand_in/machine.hpp"
+
+namespace rondo::cuda {
+
+StreamState::StreamState(int on_device, std::uint64_t seed)
+    : device(on_device), random_(static_cast<std::minstd_rand::result_type>(seed)), delays_(seed != 0) {
+  std::thread([this] { work_on(); }).detach();
+}
+
+void StreamState::queue(std::function<void()> work) {
+  const std::scoped_lock lock(mutex_);
+  queue_.push_back(std::move(work));
+  changed_.notify_all();
+}
+
+bool StreamState::idle() {
+  const std::scoped_lock lock(mutex_);
+  return queue_.empty() && !busy_;
+}
+
+void StreamState::synchronize() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+}
+
+void StreamState::end() {
+  const std::scoped_lock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void StreamState::work_on() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return ended_ || !queue_.empty(); });
+    if (queue_.empty()) break;
+    std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    if (delays_) delay();
+    work();
+    work = nullptr;  // what it holds goes before anybody hears that it is done
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+  lock.unlock();
+  delete this;
+}
+
+void StreamState::delay() {
+  constexpr unsigned kMostMicroseconds = 300;
+  const auto word = random_();
+  if (word % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(word / 2 % kMostMicroseconds));
+}
+
+}  // namespace rondo::cuda
+
+namespace rondo::stand_in {
+namespace {
+
+struct Streams {
+  std::mutex mutex;
+  std::set<StreamState*> all;                   ///< but the default ones
+  std::map<int, StreamState*> default_streams;  ///< by device
+  std::uint64_t made = 0;
+};
+
+/// Never destroyed: threads may outlast the end of main.
+Streams& streams() {
+  static auto* const state = new Streams;
+  return *state;
+}
+
+/// Under the mutex.
+StreamState* make_stream(Streams& state, int device) {
+  const std::uint64_t seed = machine().seed;
+  return new StreamState(device, seed == 0 ? 0 : seed * 1000 + ++state.made);
+}
+
+}  // namespace
+
+StreamState& stream_of(StreamHandle handle) {
+  Streams& state = streams();
+  const std::scoped_lock lock(state.mutex);
+  if (handle != nullptr) {
+    if (!state.all.contains(handle)) mistake("a stream is used after it was destroyed");
+    return *handle;
+  }
+  StreamState*& stream = state.default_streams[current_device()];
+  if (stream == nullptr) stream = make_stream(state, current_device());
+  return *stream;
+}
+
+void synchronize_device(int device) {
+  Streams& state = streams();
+  std::vector<StreamState*> of_device;
+  {
+    const std::scoped_lock lock(state.mutex);
+    for (StreamState* const stream : state.all) {
+      if (stream->device == device) of_device.push_back(stream);
+    }
+    if (const auto found = state.default_streams.find(device); found != state.default_streams.end()) {
+      of_device.push_back(found->second);
+    }
+  }
+  for (StreamState* const stream : of_device) stream->synchronize();
+}
+
+}  // namespace rondo::stand_in
+
+using namespace rondo::stand_in;
+
+Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  if (const Result result = entered_in_context("cuCtxGetStreamPriorityRange"); result != Result::success) return result;
+  *least = 0;
+  *greatest = -5;
+  return Result::success;
+}
+
+Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned, int) {
+  if (const Result result = entered_in_context("cuStreamCreateWithPriority"); result != Result::success) return result;
+  Streams& state = streams();
+  const std::scoped_lock lock(state.mutex);
+  *stream = make_stream(state, current_device());
+  state.all.insert(*stream);
+  count_live((*stream)->device, "stream(s)", 1);
+  return Result::success;
+}
+
+Result cuStreamDestroy_v2(StreamHandle handle) {
+  if (const Result result = entered("cuStreamDestroy"); result != Result::success) return result;
+  StreamState& stream = stream_of(handle);
+  Streams& state = streams();
+  const std::scoped_lock lock(state.mutex);
+  state.all.erase(handle);
+  count_live(stream.device, "stream(s)", -1);
+  stream.end();
+  return Result::success;
+}
+
+Result cuStreamQuery(StreamHandle stream) {
+  if (const Result result = entered("cuStreamQuery"); result != Result::success) return result;
+  return stream_of(stream).idle() ? Result::success : Result::not_ready;
+}
+
+Result cuStreamSynchronize(StreamHandle stream) {
+  if (const Result result = entered("cuStreamSynchronize"); result != Result::success) return result;
+  stream_of(stream).synchronize();
+  return Result::success;
+}

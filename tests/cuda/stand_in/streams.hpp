@@ -1,0 +1,50 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <random>
+
+#include "cuda/driver_types.hpp"
+
+namespace rondo::cuda {
+
+/// A thread that does what is queued, one after the other; before each it may wait for as long as the seed says.
+/// Nothing joins the thread: a destroyed stream does what it has left and goes, and may never come to its end when
+/// another process is dead that it waits for.
+struct StreamState {
+  StreamState(int on_device, std::uint64_t seed);
+
+  const int device;
+
+  void queue(std::function<void()> work);
+  bool idle();
+  void synchronize();
+  /// No more is queued: the thread deletes the stream when all is done.
+  void end();
+
+ private:
+  void work_on();
+  void delay();
+
+  std::minstd_rand random_;
+  const bool delays_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool busy_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace rondo::cuda
+
+namespace rondo::stand_in {
+
+/// The stream that a handle means, null being the default one of the current device. Mistake: it was destroyed.
+cuda::StreamState& stream_of(cuda::StreamHandle handle);
+/// Blocks until all streams of a device are idle, in this process.
+void synchronize_device(int device);
+
+}  // namespace rondo::stand_in

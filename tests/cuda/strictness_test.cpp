@@ -1,0 +1,162 @@
+// The stand-in is only worth what it finds: each mistake here is made on purpose, by a process that must then end.
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <string>
+#include <vector>
+
+#include "cuda/event_pool.hpp"
+#include "tests/cuda/child.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/wire_text.hpp"
+#include "tests/support/catch.hpp"
+#include "transport/descriptor.hpp"
+
+using namespace rondo::cuda;
+using namespace rondo::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+constexpr int kAborted = 128 + 6;
+
+void check_death(Child& child, const std::string& text) {
+  const auto ended = child.wait();
+  CHECK(ended.status == kAborted);
+  CHECK_THAT(ended.error, ContainsSubstring("stand-in driver: ") && ContainsSubstring(text));
+}
+
+IpcMemoryHandle handle_of(const DeviceUnderTest& device, const DeviceMemory& memory) {
+  const Current current(device.context);
+  IpcMemoryHandle handle{};
+  device.driver().must(device.driver().cuIpcGetMemHandle, &handle, memory.address());
+  return handle;
+}
+
+std::string device_file() {
+  const std::string library = STAND_IN;
+  return library.substr(0, library.rfind('/')) + "/device-0";
+}
+
+bool is_taken(const std::string& file) {
+  const rondo::detail::Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  return ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
+}  // namespace
+
+TEST_CASE("mistakes of one process end it, with a word on what they were", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::vector<std::pair<std::string, std::string>> mistakes{
+      {"free_twice", "cuMemFree: no allocation begins at"},
+      {"free_inside", "cuMemFree: no allocation begins at"},
+      {"copy_from_freed", "cuMemcpyDtoDAsync: 16 bytes at"},
+      {"copy_beyond_end", "end behind the 2097152 bytes at"},
+      {"kernel_on_freed", "kernel: 64 bytes at"},
+      {"stream_after_destroy", "a stream is used after it was destroyed"},
+      {"event_after_destroy", "an event is used after it was destroyed"},
+      {"wait_before_record", "cuStreamWaitEvent: an event of several processes is waited for before it was recorded"},
+      {"leave_memory", "the process ends and leaves 1 allocation(s) on device 0"},
+      {"leave_event", "the process ends and leaves 1 event(s) on device 0"},
+      {"leave_stream", "the process ends and leaves 1 stream(s) on device 0"},
+      {"leave_module", "the process ends and leaves 1 module(s) on device 0"},
+      {"release_with_memory", "cuDevicePrimaryCtxRelease: the last share is given up"},
+  };
+  for (const auto& [act, text] : mistakes) {
+    INFO(act);
+    Child child({act});
+    check_death(child, text);
+  }
+}
+
+TEST_CASE("mistakes with what is another's end the process", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  const DeviceMemory memory(device.context, 2097152);
+  const std::string handle = to_text(handle_of(device, memory));
+  const std::vector<std::pair<std::string, std::string>> mistakes{
+      {"close_twice", "cuIpcCloseMemHandle: nothing is open at"},
+      {"copy_from_closed", "cuMemcpyDtoDAsync: 16 bytes at"},
+      {"close_before_copy", "the memory there was freed or closed"},
+      {"leave_mapping", "the process ends and leaves 1 mapping(s) on device 0"},
+  };
+  for (const auto& [act, text] : mistakes) {
+    INFO(act);
+    Child child({act, handle});
+    check_death(child, text);
+  }
+  const EventPool pool(device.context, 1);
+  Child child({"query_before_record", to_text(pool.handles()[0])});
+  check_death(child, "cuEventQuery: an event of several processes is waited for before it was recorded");
+}
+
+TEST_CASE("whoever frees memory that another maps ends, and not when the other has closed it or died",
+          "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  Child owner({"free_when_told"});
+  const auto handle = from_text<IpcMemoryHandle>(owner.hear());
+  const auto open = [&] {
+    const Current current(device.context);
+    Address address = 0;
+    device.driver().must(device.driver().cuIpcOpenMemHandle, &address, handle, kIpcLazyPeerAccess);
+    return address;
+  };
+  const auto close = [&](Address address) {
+    const Current current(device.context);
+    device.driver().must(device.driver().cuIpcCloseMemHandle, address);
+  };
+  const Address address = open();
+  CHECK(open() == address);  // the second is the first, counted
+  close(address);
+  SECTION("still open") {
+    owner.say("free");
+    check_death(owner, "cuMemFree: another process maps the 2097152 bytes at");
+    close(address);
+  }
+  SECTION("closed") {
+    close(address);
+    owner.say("free");
+    CHECK(owner.wait().status == 0);
+  }
+  SECTION("dead") {
+    close(address);
+    Child other({"open_and_hold", to_text(handle)});
+    CHECK(other.hear() == "open");
+    other.kill();
+    CHECK(other.wait().status == 128 + 9);
+    owner.say("free");
+    CHECK(owner.wait().status == 0);
+  }
+}
+
+TEST_CASE("whoever destroys an event that another has open ends", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  Child owner({"destroy_event_when_told"});
+  const auto handle = from_text<IpcEventHandle>(owner.hear());
+  {
+    const ImportedEvents events(device.context, std::span(&handle, 1), 0);
+    owner.say("destroy");
+    check_death(owner, "cuEventDestroy: another process has the event open");
+  }
+}
+
+TEST_CASE("on a device that is shared by time a kernel has it alone", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  Child holder({"spin"}, {"RONDO_FAKECUDA_TIME_SLICE=1"});
+  CHECK(holder.hear() == "spinning");
+  CHECK(is_taken(device_file()));
+  Child other({"run_kernel"}, {"RONDO_FAKECUDA_TIME_SLICE=1"});
+  CHECK(other.hear() == "queued");
+  holder.kill();
+  CHECK(other.hear() == "ran");
+  CHECK(other.wait().status == 0);
+}
+
+TEST_CASE("a kernel that waits for another process runs out of time", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  Child child({"spin"}, {"RONDO_FAKECUDA_TIME_SLICE=1", "RONDO_FAKECUDA_KERNEL_TIMEOUT_MS=50"});
+  check_death(child, "stand_in_spin has had its device for 50 ms");
+}

@@ -38,6 +38,7 @@ enum class Placement { aligned, alike, differently };
 class Bench : public DeviceUnderTest {
  public:
   cuda::Reductions reductions{context, test_image()};
+  DeviceMemory memory{context, 1 << 20};
 };
 
 /// Buffers side by side in device memory, inputs before outputs, with guards around each.
@@ -127,10 +128,11 @@ Slots<T> random_slots(std::size_t slots, std::size_t inputs, std::size_t count, 
 /// Puts `before` on the device, does `work` there, and says whether that left `after`.
 template <typename T, typename Work>
 bool leaves(const Bench& bench, const Slots<T>& before, const Slots<T>& after, const Work& work) {
-  const DeviceMemory memory(bench.context, before.bytes());
-  bench.write(memory.address(), before.image());
-  work(reinterpret_cast<std::byte*>(memory.address()));
-  return after.matches(bench.content(memory.address(), before.bytes()));
+  if (before.bytes() > bench.memory.bytes()) return false;
+  const cuda::Address address = bench.memory.address();
+  bench.write(address, before.image());
+  work(reinterpret_cast<std::byte*>(address));
+  return after.matches(bench.content(address, before.bytes()));
 }
 
 template <typename T, typename Op>

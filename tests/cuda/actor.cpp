@@ -275,6 +275,16 @@ void kernel_on_freed(const Handles&) {
   device.stream.synchronize();
 }
 
+void kernel_out_of_reach(const Handles&) {
+  const DeviceUnderTest device(1);
+  const PrimaryContext other(driver_under_test(), 0);
+  const DeviceMemory memory(other, kBytes);
+  const Reductions reductions(device.context, test_image());
+  void* const data = reinterpret_cast<void*>(memory.address());
+  reductions.combine(reductions.find("float", "sum"), {data, data, data, 16}, device.stream.handle());
+  device.stream.synchronize();
+}
+
 void stream_after_destroy(const Handles&) {
   const PrimaryContext context(driver_under_test(), 0);
   std::optional<Stream> stream(context);
@@ -435,6 +445,7 @@ const std::map<std::string, void (*)(const Handles&)> kActs{
     {"copy_from_freed", copy_from_freed},
     {"copy_beyond_end", copy_beyond_end},
     {"kernel_on_freed", kernel_on_freed},
+    {"kernel_out_of_reach", kernel_out_of_reach},
     {"stream_after_destroy", stream_after_destroy},
     {"event_after_destroy", event_after_destroy},
     {"wait_before_record", wait_before_record},

@@ -72,8 +72,11 @@ class Slots {
     other.image_ = found;
     for (std::size_t slot = 0; slot < image_.size() / stride_; ++slot) {
       for (std::size_t i = 0; i < count_; ++i) {
-        if (!same(get(slot, i), other.get(slot, i))) return false;
-        other.set(slot, i, get(slot, i));  // of NaNs any will do
+        const std::size_t at = offset(slot) + i * sizeof(T);
+        if (std::memcmp(&image_[at], &found[at], sizeof(T)) == 0) continue;
+        // Of NaNs any will do.
+        if (std::is_integral_v<T> || !same(get(slot, i), other.get(slot, i))) return false;
+        std::memcpy(&other.image_[at], &image_[at], sizeof(T));
       }
     }
     return other.image_ == image_;

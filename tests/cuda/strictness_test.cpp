@@ -70,6 +70,14 @@ TEST_CASE("mistakes of one process end it, with a word on what they were", "[cud
   }
 }
 
+TEST_CASE("a kernel on memory that its device does not reach ends the process", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  Child child({"kernel_out_of_reach"}, {"RONDO_FAKECUDA_DEVICES=2", "RONDO_FAKECUDA_PEERS=none"});
+  check_death(child, "kernel: device 1 does not reach the memory of device 0");
+  Child reaching({"kernel_out_of_reach"}, {"RONDO_FAKECUDA_DEVICES=2"});
+  CHECK(reaching.wait().status == 0);
+}
+
 TEST_CASE("mistakes with what is another's end the process", "[cuda][strictness][stand-in]") {
   if (!is_stand_in()) return;
   const DeviceUnderTest device;

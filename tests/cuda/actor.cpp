@@ -90,6 +90,7 @@ void writer(const Handles&) {
     ticket = pool.record(device.stream.handle()).value();
     say(to_text(ticket));
   }
+  device.stream.synchronize();
 }
 
 /// Records an event behind a kernel that runs until a line comes.

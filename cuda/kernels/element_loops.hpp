@@ -65,6 +65,22 @@ template <>
 struct Wide<unsigned short> {
   using Type = unsigned;
 };
+template <>
+struct Wide<signed char> {
+  using Type = unsigned;
+};
+template <>
+struct Wide<short> {
+  using Type = unsigned;
+};
+template <>
+struct Wide<int> {
+  using Type = unsigned;
+};
+template <>
+struct Wide<long long> {
+  using Type = unsigned long long;
+};
 
 // The operators, as <rondo/op.hpp> defines them. `a` stands on the left.
 

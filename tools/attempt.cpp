@@ -214,8 +214,9 @@ void Attempt::end_job(int signal) {
   if (stage_ != Stage::running) return;
   stage_ = Stage::terminating;
   if (!first_signal_) first_signal_ = steady_clock::now();
+  // A stopped process would hear nothing. After it, a leak checker at the end of a rank might hang over it.
+  guardian_.signal(SIGCONT);
   guardian_.signal(signal);
-  guardian_.signal(SIGCONT);  // a stopped process would hear nothing
   after(plan_.options.grace, &Attempt::kill_job);
 }
 

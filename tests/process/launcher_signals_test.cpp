@@ -125,7 +125,9 @@ TEST_CASE("ranks that ignore Ctrl-C get SIGTERM after the grace time, and SIGKIL
   polite.wait_for_output("ready 0 ");
   polite.wait_for_output("ready 1 ");
   polite.signal(SIGINT);
-  CHECK(polite.wait().status == 0);
+  const auto well = polite.wait();
+  CAPTURE(well.out, well.err);
+  CHECK(well.status == 0);
 }
 
 TEST_CASE("Ctrl-C ends ranks that do not mind it with 130", "[process][launcher]") {

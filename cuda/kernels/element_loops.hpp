@@ -327,4 +327,28 @@ RONDO_CUDA_INLINE void divide_loop(const DivideArguments& a, Lane lane) {
   direct_loop<Format, Sum, Divided, 1>(one, lane);
 }
 
+// The names in kernel_list.hpp. How float16 and bfloat16 become float and back, each compiler says for itself.
+using Format_u8 = Plain<unsigned char>;
+using Format_u16 = Plain<unsigned short>;
+using Format_u32 = Plain<unsigned>;
+using Format_u64 = Plain<unsigned long long>;
+using Format_i8 = Plain<signed char>;
+using Format_i16 = Plain<short>;
+using Format_i32 = Plain<int>;
+using Format_i64 = Plain<long long>;
+using Format_f32 = Plain<float>;
+using Format_f64 = Plain<double>;
+using Format_c64 = Complex<float>;
+using Format_c128 = Complex<double>;
+
+using Op_sum = Sum;
+using Op_prod = Prod;
+using Op_min = Min;
+using Op_max = Max;
+using Op_band = Band;
+using Op_bor = Bor;
+using Op_bxor = Bxor;
+using Op_land = Land;
+using Op_lor = Lor;
+
 }  // namespace rondo::cuda

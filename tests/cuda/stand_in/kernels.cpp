@@ -19,30 +19,8 @@ struct Conversion {
   static unsigned short narrow(float computed) { return T(computed).bits(); }
 };
 
-using Format_u8 = Plain<unsigned char>;
-using Format_u16 = Plain<unsigned short>;
-using Format_u32 = Plain<unsigned>;
-using Format_u64 = Plain<unsigned long long>;
-using Format_i8 = Plain<signed char>;
-using Format_i16 = Plain<short>;
-using Format_i32 = Plain<int>;
-using Format_i64 = Plain<long long>;
 using Format_f16 = Small<Conversion<float16>>;
 using Format_bf16 = Small<Conversion<bfloat16>>;
-using Format_f32 = Plain<float>;
-using Format_f64 = Plain<double>;
-using Format_c64 = Complex<float>;
-using Format_c128 = Complex<double>;
-
-using Op_sum = Sum;
-using Op_prod = Prod;
-using Op_min = Min;
-using Op_max = Max;
-using Op_band = Band;
-using Op_bor = Bor;
-using Op_bxor = Bxor;
-using Op_land = Land;
-using Op_lor = Lor;
 
 Address address(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -317,4 +318,36 @@ TEST_CASE("nobody leaves a barrier before everybody has come", "[collectives][ba
       }
     });
   }
+}
+
+TEST_CASE("a root that waits for nobody goes so many short collectives ahead, and no further", "[collectives]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        constexpr std::size_t kCollectives = 3000;
+        std::vector<int> values(kCollectives);
+        if (world.rank() == 0) std::iota(values.begin(), values.end(), 0);
+        std::vector<Work> works;
+        const auto begin_all = [&] {
+          for (int& value : values) works.push_back(ibroadcast(world, std::span(&value, 1), 0));
+        };
+        int word = 1;
+        if (world.rank() == 0) {
+          world.recv(std::span(&word, 1), 1);  // from now on they are connected
+          begin_all();
+          const auto gone = std::count_if(works.begin(), works.end(), [](Work& work) { return work.test(); });
+          world.send(std::span(&word, 1), 1);
+          wait_all(works);
+          require(gone == 1024, std::to_string(gone) + " went ahead");
+        } else {
+          world.send(std::span(&word, 1), 0);
+          world.recv(std::span(&word, 1), 0);
+          begin_all();
+          wait_all(works);
+        }
+        for (std::size_t i = 0; i < kCollectives; ++i) require(values[i] == static_cast<int>(i), "another's value");
+      },
+      config);
 }

@@ -135,6 +135,67 @@ TEST_CASE("a sum is the left fold in rank order, whatever the timing, the window
   }
 }
 
+// Whatever is remembered of a call, its buffers hold something else the next time.
+TEST_CASE("every short collective is right again on the same buffers", "[collectives][direct]") {
+  for (const int size : {2, 3, 5}) {
+    run_ranks(size, [](Communicator& world) {
+      constexpr std::size_t kShare = 3;
+      const auto ranks = static_cast<std::size_t>(world.size());
+      const auto me = static_cast<std::size_t>(world.rank());
+      const int root = world.size() - 1;
+      const bool at_root = world.rank() == root;
+      std::vector<std::uint32_t> part(kShare), part_of(kShare), all(ranks * kShare), all_of(ranks * kShare);
+      // What rank `from` has for rank `to`.
+      const auto sent = [](std::uint32_t round, std::size_t from, std::size_t to, std::size_t i) {
+        return static_cast<std::uint32_t>(round * 1000 + from * 100 + to * 10 + i);
+      };
+      const auto fill = [&](std::span<std::uint32_t> data, std::uint32_t round) {
+        for (std::size_t i = 0; i < data.size(); ++i) data[i] = sent(round, me, i / kShare, i % kShare);
+      };
+      const auto check = [&](std::span<const std::uint32_t> got, const auto& wanted, const char* what) {
+        for (std::size_t i = 0; i < got.size(); ++i) require(got[i] == wanted(i / kShare, i % kShare), what);
+      };
+      const auto summed = [&](std::uint32_t round, std::size_t to, std::size_t i) {
+        std::uint32_t total = 0;
+        for (std::size_t from = 0; from < ranks; ++from) total += sent(round, from, to, i);
+        return total;
+      };
+      for (std::uint32_t round = 0; round < 6; ++round) {
+        const auto total = [&](std::size_t to, std::size_t i) { return summed(round, to, i); };
+        const auto mine_of_total = [&](std::size_t, std::size_t i) { return summed(round, me, i); };
+        const auto firsts = [&](std::size_t from, std::size_t i) { return sent(round, from, 0, i); };
+        const auto for_me = [&](std::size_t from, std::size_t i) { return sent(round, from, me, i); };
+        const auto of_root = [&](std::size_t to, std::size_t i) { return sent(round, ranks - 1, to, i); };
+        const auto share_of_root = [&](std::size_t, std::size_t i) { return sent(round, ranks - 1, me, i); };
+        fill(all, round);
+        all_reduce(world, std::span<const std::uint32_t>(all), std::span(all_of), sum);
+        check(all_of, total, "all_reduce");
+        reduce(world, std::span<const std::uint32_t>(all), std::span(all_of), sum, root);
+        if (at_root) check(all_of, total, "reduce");
+        reduce_scatter(world, std::span<const std::uint32_t>(all), std::span(part_of), sum);
+        check(part_of, mine_of_total, "reduce_scatter");
+        all_to_all(world, std::span<const std::uint32_t>(all), std::span(all_of));
+        check(all_of, for_me, "all_to_all");
+        scatter(world, std::span<const std::uint32_t>(all), std::span(part_of), root);
+        check(part_of, share_of_root, "scatter");
+        fill(part, round);
+        gather(world, std::span<const std::uint32_t>(part), std::span(all_of), root);
+        if (at_root) check(all_of, firsts, "gather");
+        all_gather(world, std::span<const std::uint32_t>(part), std::span(all_of));
+        check(all_of, firsts, "all_gather");
+        all_reduce(world, std::span(all), sum);
+        check(all, total, "all_reduce in place");
+        fill(all, round);
+        broadcast(world, std::span(all), root);
+        check(all, of_root, "broadcast");
+        fill(all, round);
+        all_to_all(world, std::span(all));
+        check(all, for_me, "all_to_all in place");
+      }
+    });
+  }
+}
+
 TEST_CASE("collectives in flight at once take turns in shared memory", "[collectives][direct]") {
   run_ranks(3, [](Communicator& world) {
     std::vector<std::vector<int>> data(20, std::vector<int>(5000, world.rank() + 1));

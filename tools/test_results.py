@@ -1,4 +1,5 @@
-"""Reads Meson's testlog.json. Prints the number of passed test cases, then one line for each that failed.
+"""Reads Meson's testlog.json. Prints how many test cases passed and failed, then of each program with failures "* NAME"
+and the last lines that it printed, indented.
 
 A Catch2 program counts as many as the test cases it reports, any other program as one."""
 
@@ -6,6 +7,8 @@ import json
 import os
 import re
 import sys
+
+LAST_LINES = 40
 
 
 def cases(output):
@@ -20,24 +23,34 @@ def cases(output):
     return by_kind.get("passed", 0), by_kind.get("failed", 0)
 
 
+def without_colour(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text or "")
+
+
 def main(path):
-    passed = 0
-    failures = []
+    passed = failed = 0
+    told = []
     if not os.path.exists(path):
-        failures.append("the test runner (no results)")
+        failed = 1
+        told = ["* the test runner (no results)"]
     else:
         with open(path, encoding="utf-8", errors="replace") as log:
             for test in map(json.loads, log):
-                plain = re.sub(r"\x1b\[[0-9;]*m", "", test.get("stdout") or "")
-                ended_well = test["result"] in ("OK", "EXPECTEDFAIL")
                 if test["result"] == "SKIP":
                     continue
-                good, bad = cases(plain) or (int(ended_well), 0)
+                output = without_colour(test.get("stdout"))
+                ended_well = test["result"] in ("OK", "EXPECTEDFAIL")
+                good, bad = cases(output) or (int(ended_well), 0)
+                bad = max(bad, 0 if ended_well else 1)
                 passed += good
-                failures += [f"{test['name']} ({test['result'].lower()})"] * max(bad, 0 if ended_well else 1)
-    print(passed)
-    for failure in failures:
-        print(failure)
+                failed += bad
+                if bad > 0:
+                    told.append(f"* {test['name']} ({bad} failed: {test['result'].lower()})")
+                    lines = (output + without_colour(test.get("stderr"))).splitlines()
+                    told += ["    " + line for line in lines[-LAST_LINES:]]
+    print(passed, failed)
+    for line in told:
+        print(line)
 
 
 main(sys.argv[1])

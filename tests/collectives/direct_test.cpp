@@ -149,49 +149,72 @@ TEST_CASE("every short collective is right again on the same buffers", "[collect
       const auto sent = [](std::uint32_t round, std::size_t from, std::size_t to, std::size_t i) {
         return static_cast<std::uint32_t>(round * 1000 + from * 100 + to * 10 + i);
       };
-      const auto fill = [&](std::span<std::uint32_t> data, std::uint32_t round) {
-        for (std::size_t i = 0; i < data.size(); ++i) data[i] = sent(round, me, i / kShare, i % kShare);
-      };
       const auto check = [&](std::span<const std::uint32_t> got, const auto& wanted, const char* what) {
         for (std::size_t i = 0; i < got.size(); ++i) require(got[i] == wanted(i / kShare, i % kShare), what);
       };
-      const auto summed = [&](std::uint32_t round, std::size_t to, std::size_t i) {
-        std::uint32_t total = 0;
-        for (std::size_t from = 0; from < ranks; ++from) total += sent(round, from, to, i);
-        return total;
+      std::uint32_t round = 0;
+      const auto fill = [&](std::span<std::uint32_t> data) {
+        for (std::size_t i = 0; i < data.size(); ++i) data[i] = sent(round, me, i / kShare, i % kShare);
       };
-      for (std::uint32_t round = 0; round < 6; ++round) {
-        const auto total = [&](std::size_t to, std::size_t i) { return summed(round, to, i); };
-        const auto mine_of_total = [&](std::size_t, std::size_t i) { return summed(round, me, i); };
-        const auto firsts = [&](std::size_t from, std::size_t i) { return sent(round, from, 0, i); };
-        const auto for_me = [&](std::size_t from, std::size_t i) { return sent(round, from, me, i); };
-        const auto of_root = [&](std::size_t to, std::size_t i) { return sent(round, ranks - 1, to, i); };
-        const auto share_of_root = [&](std::size_t, std::size_t i) { return sent(round, ranks - 1, me, i); };
-        fill(all, round);
-        all_reduce(world, std::span<const std::uint32_t>(all), std::span(all_of), sum);
+      const auto total = [&](std::size_t to, std::size_t i) {
+        std::uint32_t sum_of_all = 0;
+        for (std::size_t from = 0; from < ranks; ++from) sum_of_all += sent(round, from, to, i);
+        return sum_of_all;
+      };
+      const auto my_total = [&](std::size_t, std::size_t i) { return total(me, i); };
+      const auto firsts = [&](std::size_t from, std::size_t i) { return sent(round, from, 0, i); };
+      const auto for_me = [&](std::size_t from, std::size_t i) { return sent(round, from, me, i); };
+      const auto of_root = [&](std::size_t to, std::size_t i) { return sent(round, ranks - 1, to, i); };
+      const auto my_share = [&](std::size_t, std::size_t i) { return sent(round, ranks - 1, me, i); };
+      const std::span<const std::uint32_t> in(all), part_in(part);
+      const auto again = [&](const auto& step) {
+        for (int times = 0; times < 4; ++times) {
+          ++round;
+          fill(all);
+          fill(part);
+          step();
+        }
+      };
+      again([&] {
+        all_reduce(world, in, std::span(all_of), sum);
         check(all_of, total, "all_reduce");
-        reduce(world, std::span<const std::uint32_t>(all), std::span(all_of), sum, root);
-        if (at_root) check(all_of, total, "reduce");
-        reduce_scatter(world, std::span<const std::uint32_t>(all), std::span(part_of), sum);
-        check(part_of, mine_of_total, "reduce_scatter");
-        all_to_all(world, std::span<const std::uint32_t>(all), std::span(all_of));
-        check(all_of, for_me, "all_to_all");
-        scatter(world, std::span<const std::uint32_t>(all), std::span(part_of), root);
-        check(part_of, share_of_root, "scatter");
-        fill(part, round);
-        gather(world, std::span<const std::uint32_t>(part), std::span(all_of), root);
-        if (at_root) check(all_of, firsts, "gather");
-        all_gather(world, std::span<const std::uint32_t>(part), std::span(all_of));
-        check(all_of, firsts, "all_gather");
+      });
+      again([&] {
         all_reduce(world, std::span(all), sum);
         check(all, total, "all_reduce in place");
-        fill(all, round);
-        broadcast(world, std::span(all), root);
-        check(all, of_root, "broadcast");
-        fill(all, round);
+      });
+      again([&] {
+        reduce(world, in, std::span(all_of), sum, root);
+        if (at_root) check(all_of, total, "reduce");
+      });
+      again([&] {
+        reduce_scatter(world, in, std::span(part_of), sum);
+        check(part_of, my_total, "reduce_scatter");
+      });
+      again([&] {
+        all_to_all(world, in, std::span(all_of));
+        check(all_of, for_me, "all_to_all");
+      });
+      again([&] {
         all_to_all(world, std::span(all));
         check(all, for_me, "all_to_all in place");
-      }
+      });
+      again([&] {
+        scatter(world, in, std::span(part_of), root);
+        check(part_of, my_share, "scatter");
+      });
+      again([&] {
+        gather(world, part_in, std::span(all_of), root);
+        if (at_root) check(all_of, firsts, "gather");
+      });
+      again([&] {
+        all_gather(world, part_in, std::span(all_of));
+        check(all_of, firsts, "all_gather");
+      });
+      again([&] {
+        broadcast(world, std::span(all), root);
+        check(all, of_root, "broadcast");
+      });
     });
   }
 }

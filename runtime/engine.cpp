@@ -203,7 +203,7 @@ std::size_t Engine::poll(bool everything) {
       return true;
     });
   }
-  if (control_ && everything) poll_control();
+  if (control_ && everything) moved += poll_control();
   if (!ready_.empty()) {
     run_ready();
     ++moved;

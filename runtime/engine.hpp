@@ -50,7 +50,7 @@ class Engine {
     std::vector<int> hosts;                                    ///< by rank: equal ones may share memory; -1: does not
     std::size_t staging_bytes = std::size_t{8} << 20;          ///< of a communicator, for collectives in shared memory
     std::size_t slices_from = std::size_t{256} << 10;          ///< bytes; see two_level.hpp
-    Duration verdict_wait{std::chrono::milliseconds(500)};     ///< for the hub's word on a failure seen here
+    Duration verdict_wait{std::chrono::milliseconds(900)};     ///< for the hub's word on a failure seen here
     Duration stall_after{std::chrono::seconds(1)};             ///< then the hub compares calls
     Duration notice_after{std::chrono::seconds(10)};           ///< then a line names who is absent; then at twice, ...
   };
@@ -114,8 +114,9 @@ class Engine {
 
   /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.
   std::size_t poll(bool everything);
-  /// Looks at the clock: overdue verdicts, peers that may be dead, operations that wait for the absent.
-  void tick(Time now);
+  /// Looks at the clock: overdue verdicts, peers that may be dead, operations that wait for the absent. Returns how
+  /// much that moved, as `poll` does.
+  std::size_t tick(Time now);
   /// The same, at most once in a while: for callers who look for news again and again and never wait.
   void tick_if_due();
   /// Tells the waiter which descriptors to watch, and those who share memory that they must wake this rank. Returns how
@@ -136,7 +137,7 @@ class Engine {
   };
 
   bool rest(bool resting);
-  void poll_control();
+  std::size_t poll_control();
   void handle(const Notice& notice);
   void report_unreachable(int world_rank, const std::string& cause);
   void tell_groups_left(Peer& peer);

@@ -79,8 +79,10 @@ void Engine::report_unreachable(int world_rank, const std::string& cause) {
 
 // The hub's notices.
 
-void Engine::poll_control() {
-  while (auto notice = control_->poll()) handle(*notice);
+std::size_t Engine::poll_control() {
+  std::size_t notices = 0;
+  for (; auto notice = control_->poll(); ++notices) handle(*notice);
+  return notices;
 }
 
 void Engine::handle(const Notice& notice) {
@@ -137,9 +139,11 @@ void Engine::tick_if_due() {
   poll(true);
 }
 
-void Engine::tick(Time now) {
+std::size_t Engine::tick(Time now) {
   last_tick_ = now;
-  for (auto& [id, group] : groups_) group->verdict_overdue(now);
+  // What the hub said while this process had no core was said in time.
+  std::size_t moved = control_ ? poll_control() : 0;
+  for (auto& [id, group] : groups_) moved += group->verdict_overdue(now) ? 1 : 0;
   for (std::size_t i = 0; i < suspects_.size();) {
     if (now - suspects_[i].since <= settings_.verdict_wait) {
       ++i;
@@ -147,6 +151,7 @@ void Engine::tick(Time now) {
     }
     const Suspect suspect = suspects_[i];
     suspects_.erase(suspects_.begin() + static_cast<std::ptrdiff_t>(i));
+    ++moved;
     if (suspect.unreachable) {
       report_unreachable(suspect.peer->world_rank(), suspect.cause);
     } else {
@@ -156,11 +161,13 @@ void Engine::tick(Time now) {
   std::erase_if(leavers_, [&](const Suspect& leaver) {
     if (now - leaver.since <= kLeaverGrace || (connector_ && connector_->busy())) return false;
     if (!leaver.peer->connected()) peer_left(*leaver.peer);
+    ++moved;
     return true;
   });
   for (auto& [id, group] : groups_) {
     if (Operation* const oldest = group->oldest_operation(); oldest && !group->poisoned()) oldest->watch(now);
   }
+  return moved;
 }
 
 }  // namespace rondo::detail

@@ -220,8 +220,10 @@ void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awai
   reported_at_ = engine_.clock().now();
 }
 
-void Group::verdict_overdue(std::chrono::steady_clock::time_point now) {
-  if (awaits_verdict() && now - reported_at_ > engine_.settings().verdict_wait) poison(*reported_);
+bool Group::verdict_overdue(std::chrono::steady_clock::time_point now) {
+  if (!awaits_verdict() || now - reported_at_ <= engine_.settings().verdict_wait) return false;
+  poison(*reported_);
+  return true;
 }
 
 void Group::poison(const Error& error) {

@@ -110,9 +110,9 @@ class Group {
   void check() const {
     if (failure_) std::rethrow_exception(failure_);
   }
-  /// A verdict that is due but did not come: `report_failure`'s own error is used.
   bool awaits_verdict() const noexcept { return reported_ && !failure_; }
-  void verdict_overdue(std::chrono::steady_clock::time_point now);
+  /// Whether a verdict is due but did not come: `report_failure`'s own error is used then.
+  bool verdict_overdue(std::chrono::steady_clock::time_point now);
 
   std::uint32_t next_child() noexcept { return ++children_; }
 

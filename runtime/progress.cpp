@@ -153,7 +153,7 @@ bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::op
     case Idle::Step::sleep: break;
   }
   const Time now = clock_.now();
-  engine_.tick(now);
+  if (engine_.tick(now) > 0) return true;
   if (deadline && now >= *deadline) return false;
   sleep(lock, deadline ? *deadline - now : Duration::max());
   if (engine_.poll(true) > 0) idle.moved();
@@ -245,8 +245,7 @@ void Progress::help_until_called(std::unique_lock<std::mutex>& lock, std::uint64
     } else if (++idle <= kHelperPolls) {
       give_way(lock);
       ::sched_yield();
-    } else {
-      engine_.tick(clock_.now());
+    } else if (engine_.tick(clock_.now()) == 0) {
       sleep(lock, Duration::max());
       engine_.poll(true);
     }

@@ -1,6 +1,7 @@
 #include "runtime/control.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <latch>
@@ -8,7 +9,10 @@
 
 #include <asio/io_context.hpp>
 
+#include "runtime/engine.hpp"
+#include "runtime/group.hpp"
 #include "runtime/hub.hpp"
+#include "runtime/waiter.hpp"
 #include "tests/runtime/rank_threads.hpp"
 #include "tests/support/catch.hpp"
 
@@ -157,6 +161,42 @@ TEST_CASE("a rank hears of deaths, goodbyes and failures, each once", "[runtime]
   CHECK(seen[1].rank == 1);
   CHECK(seen[2].kind == Notice::Kind::dead);
   CHECK(seen[2].rank == 2);
+}
+
+namespace {
+
+struct SetClock final : Clock {
+  Time now() const override { return time; }
+  Time time{};
+};
+
+struct NoWaiter final : Waiter {
+  void wait(Duration) override {}
+  void wake() noexcept override {}
+  void watch(int, bool) override {}
+  void forget(int) noexcept override {}
+};
+
+}  // namespace
+
+TEST_CASE("the hub's verdict counts, however late a rank has a core to read it", "[runtime][control]") {
+  Launcher launcher(2);
+  Control control(launcher.identity(0), patient());
+  SetClock clock;
+  NoWaiter waiter;
+  Engine::Settings settings;
+  settings.size = 2;
+  Engine engine(settings, clock, waiter, Log());
+  engine.use(control);
+  Group& group = engine.make_group(7, {0, 1});
+  group.report_failure(Error(Errc::timed_out, "rank 0 gave up", {}), {{1, 1}});
+  pollfd answer{control.descriptor(), POLLIN, 0};
+  REQUIRE(::poll(&answer, 1, 20'000) == 1);
+  clock.time += std::chrono::hours(1);
+  CHECK(engine.tick(clock.now()) == 1);
+  REQUIRE(group.poisoned());
+  CHECK_THROWS_WITH(group.check(), ContainsSubstring("; rank 1 has not come to it"));
+  ::close(launcher.inherited[1]);
 }
 
 TEST_CASE("the end of rank 0's hub without a goodbye is rank 0's death", "[runtime][control]") {

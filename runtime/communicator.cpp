@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -41,6 +42,13 @@ class MessageWork final : public detail::Waitable {
       return message_.status();
     } else {
       return {};
+    }
+  }
+  bool order(CudaStream stream) override {
+    if constexpr (std::same_as<Kind, ReceiveMessage>) {
+      return message_.order(stream);
+    } else {
+      return false;
     }
   }
   void expire(detail::Time) override { message_.fail(detail::timed_out(message_)); }
@@ -157,6 +165,10 @@ Communicator::Communicator(std::shared_ptr<Engine> engine, Group& group) : engin
 void Communicator::close() noexcept {
   if (!group_ || engine_->progress().forked()) return;
   Progress::Entry entry(engine_->progress());
+  // What streams wait for is queued, and has senders that must hear that it is over.
+  constexpr std::chrono::seconds kLongest{1};
+  engine_->progress().until(
+      entry, [this] { return engine_->nothing_later(); }, engine_->clock().now() + kLongest);
   engine_->close_group(*std::exchange(group_, nullptr));
 }
 
@@ -183,6 +195,29 @@ Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type
   Progress::Entry entry(engine_->progress());
   group.check();
   return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, data));
+}
+
+Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "isend");
+  const std::span bytes(static_cast<const std::byte*>(data.data), data.size);
+  check_rank(group, to, "isend", "destination");
+  check_tag(group, tag, "isend");
+  check_bytes(group, bytes, "isend");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  auto device = engine_->devices().begin(data, "isend");
+  return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, bytes, std::move(device)));
+}
+
+Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType type, int from, Tag tag) {
+  Group& group = CommunicatorAccess::group(*this, "irecv");
+  const std::span bytes(static_cast<std::byte*>(const_cast<void*>(data.data)), data.size);
+  check_source(group, from, "irecv");
+  check_bytes(group, bytes, "irecv");
+  Progress::Entry entry(engine_->progress());
+  group.check();
+  auto device = engine_->devices().begin(data, "irecv");
+  return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, bytes, std::move(device)));
 }
 
 Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {

@@ -183,6 +183,7 @@ constexpr std::array kOthers{
     Config::Variable{"RONDO_JOB_ID", "names the job; equal on all ranks"},
     Config::Variable{"RONDO_ATTEMPT", "which start of the job this is, from 0"},
     Config::Variable{"RONDO_CONTROL_FD", "inherited connection to the launcher"},
+    Config::Variable{"RONDO_CUDA_LIBRARY", "the CUDA driver; default libcuda.so.1"},
 };
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

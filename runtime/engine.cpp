@@ -15,6 +15,8 @@ constexpr unsigned kPassesPerLook = 64;
 // What an idle rank sleeps at the most, and while a clock runs against somebody.
 constexpr Duration kLongSleep = std::chrono::milliseconds(500);
 constexpr Duration kShortSleep = std::chrono::milliseconds(20);
+// While a device is at work, which rings no bell.
+constexpr Duration kDeviceSleep = std::chrono::microseconds(20);
 constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 // Memory for unexpected messages that is kept for the next ones, at the most.
 constexpr std::size_t kKeptMessages = 4096;
@@ -36,6 +38,7 @@ Engine::~Engine() {
   for (Peer* peer : active_) {
     if (peer->link()->descriptor() >= 0) waiter_.forget(peer->link()->descriptor());
   }
+  later_.clear();
   groups_.clear();
 }
 
@@ -203,12 +206,27 @@ std::size_t Engine::poll(bool everything) {
       return true;
     });
   }
+  moved += devices_.poll();
+  if (!later_.empty()) finish_what_is_over();
   if (control_ && everything) moved += poll_control();
   if (!ready_.empty()) {
     run_ready();
     ++moved;
   }
   return moved;
+}
+
+void Engine::finish_what_is_over() {
+  std::erase_if(later_, [&](const std::unique_ptr<Waitable>& waitable) {
+    if (!waitable->finished()) return false;
+    progress_.attend(*waitable);
+    try {
+      if (waitable->error()) std::rethrow_exception(waitable->error());
+    } catch (const std::exception& error) {
+      log_.warn("what a stream waits for failed: {}", error.what());
+    }
+    return true;
+  });
 }
 
 Duration Engine::prepare_to_sleep() {
@@ -226,6 +244,7 @@ Duration Engine::prepare_to_sleep() {
     watched_control_ = control;
   }
   if (control >= 0) waiter_.watch(control, false);
+  if (devices_.busy()) return kDeviceSleep;
   const bool verdict_due =
       std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->awaits_verdict(); });
   return verdict_due || !suspects_.empty() || !leavers_.empty() ? kShortSleep : kLongSleep;
@@ -239,23 +258,25 @@ bool Engine::rest(bool resting) {
 }
 
 void Engine::leave(bool by_exception) {
-  const auto say_goodbye = [&] {
-    for (Peer* peer : active_) peer->leave(by_exception || failure_seen_);
-  };
-  say_goodbye();
-  const Time until = clock_.now() + kLeaveTimeout;
+  devices_.leave();
+  linger([this] { return devices_.left(); });
   const auto unsent = [](const Peer* peer) {
     return !peer->gone() && !(peer->link()->flushed() && peer->link()->drained());
   };
-  while (clock_.now() < until &&
-         ((connector_ && connector_->busy()) || std::any_of(active_.begin(), active_.end(), unsent))) {
-    const std::size_t moved = poll(true);
-    say_goodbye();  // on links that others have made meanwhile, too
-    if (moved > 0) continue;
+  linger([&] {
+    // On links that others have made meanwhile, too.
+    for (Peer* peer : active_) peer->leave(by_exception || failure_seen_);
+    return !(connector_ && connector_->busy()) && std::none_of(active_.begin(), active_.end(), unsent);
+  });
+  for (Peer* peer : active_) peer->link()->shut_down();
+}
+
+void Engine::linger(const std::function<bool()>& done) {
+  for (const Time until = clock_.now() + kLeaveTimeout; !done() && clock_.now() < until;) {
+    if (poll(true) > 0) continue;
     if (prepare_to_sleep() > Duration::zero()) waiter_.wait(std::chrono::milliseconds(1));
     awake();
   }
-  for (Peer* peer : active_) peer->link()->shut_down();
 }
 
 }  // namespace rondo::detail

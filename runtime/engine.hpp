@@ -3,6 +3,7 @@
 #include <array>
 #include <coroutine>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "runtime/condition.hpp"
 #include "runtime/connector.hpp"
 #include "runtime/control.hpp"
+#include "runtime/device_messages.hpp"
 #include "runtime/group.hpp"
 #include "runtime/idle.hpp"
 #include "runtime/log.hpp"
@@ -35,6 +37,7 @@ class Engine {
   struct Settings {
     int rank = 0;
     int size = 1;
+    int local_rank = 0;  ///< among the ranks of this host
     std::size_t eager_limit = std::size_t{64} << 10;
     std::size_t unexpected_bytes = std::size_t{64} << 20;
     std::optional<Duration> timeout;  ///< of an operation that names none
@@ -75,6 +78,7 @@ class Engine {
   Progress& progress() noexcept { return progress_; }
   Control* control() const noexcept { return control_; }
   Connector* connector() const noexcept { return connector_; }
+  DeviceMessages& devices() noexcept { return devices_; }
 
   // Communicators.
   Group& make_group(std::uint64_t id, std::vector<int> members);
@@ -109,6 +113,9 @@ class Engine {
   void add(Condition& condition) noexcept { conditions_.push(condition); }
   void remove(Condition& condition) noexcept { conditions_.remove(condition); }
   void run_ready();
+  /// Nobody waits for it any more, but it is not over.
+  void finish_later(std::unique_ptr<Waitable> waitable) { later_.push_back(std::move(waitable)); }
+  bool nothing_later() const noexcept { return later_.empty(); }
   std::byte* take_scratch(std::size_t bytes);
   void give_scratch(std::byte* memory, std::size_t bytes) noexcept;
 
@@ -138,6 +145,9 @@ class Engine {
 
   bool rest(bool resting);
   std::size_t poll_control();
+  void finish_what_is_over();
+  /// Polls until it is done, for a second at the most.
+  void linger(const std::function<bool()>& done);
   void handle(const Notice& notice);
   void report_unreachable(int world_rank, const std::string& cause);
   void tell_groups_left(Peer& peer);
@@ -178,6 +188,9 @@ class Engine {
   std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> scratch_;
   std::vector<std::unique_ptr<Unexpected>> unexpected_memory_;
   std::size_t unexpected_bytes_ = 0;  // of that
+
+  DeviceMessages devices_{*this};
+  std::vector<std::unique_ptr<Waitable>> later_;
 
   Progress progress_;  // last: its helper thread uses all of the above
 };

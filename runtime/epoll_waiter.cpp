@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <system_error>
+#include <thread>
 
 namespace rondo::detail {
 namespace {
@@ -25,8 +26,11 @@ EpollWaiter::EpollWaiter()
 
 void EpollWaiter::wait(Duration timeout) {
   std::array<epoll_event, 16> events;
-  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  // epoll counts in milliseconds. Shorter than one is only the sleep while something else is at work.
+  const bool brief = timeout < std::chrono::milliseconds(1);
+  const auto ms = brief ? 0 : std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   const int ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), static_cast<int>(ms));
+  if (ready == 0 && brief) std::this_thread::sleep_for(timeout);
   for (int i = 0; i < ready; ++i) {
     if (events[static_cast<std::size_t>(i)].data.fd != event_.get()) continue;
     eventfd_t value = 0;

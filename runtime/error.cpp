@@ -43,6 +43,7 @@ std::string_view to_string(Errc code) noexcept {
     case Errc::duplicate_rank: return "duplicate_rank";
     case Errc::protocol: return "protocol";
     case Errc::system: return "system";
+    case Errc::cuda: return "cuda";
   }
   return "unknown";
 }

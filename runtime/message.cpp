@@ -64,8 +64,12 @@ FrameHeader header_of(const Group& group, Tag tag, ElementType type, std::size_t
   return header;
 }
 
-SendMessage::SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> bytes)
-    : Message(group, nullptr, to), peer_(&group.engine().peer(group.world_rank(to))), whole_(bytes) {
+SendMessage::SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> bytes,
+                         std::shared_ptr<DeviceBuffer> device)
+    : Message(group, nullptr, to),
+      peer_(&group.engine().peer(group.world_rank(to))),
+      whole_(bytes),
+      device_(std::move(device)) {
   header = header_of(group, tag, type, bytes.size());
   on_sent = &SendMessage::sent;
   group.engine().progress().habits().expect(bytes.size());
@@ -107,10 +111,13 @@ void SendMessage::clear_to_send(std::uint32_t receiver_id) {
   header.id = receiver_id;
   if (!operation_) header.fingerprint = {};
   payload = whole_;
-  state_ = State::in_link;
+  state_ = device_ ? State::fetching : State::in_link;
 }
 
-void SendMessage::withdraw() noexcept { peer_->take_back(*this); }
+void SendMessage::withdraw() noexcept {
+  if (device_) device_->given_up = true;
+  peer_->take_back(*this);
+}
 
 std::string SendMessage::describe() const {
   return fmt::format("send of {} bytes to rank {} with tag {}", whole_.size(), peer_rank_, header.tag);
@@ -128,8 +135,9 @@ std::string SendMessage::advice() const {
 
 // Receives.
 
-ReceiveMessage::ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer)
-    : Message(group, nullptr, from), buffer_(buffer), type_(type), key_(tag.value) {
+ReceiveMessage::ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer,
+                               std::shared_ptr<DeviceBuffer> device)
+    : Message(group, nullptr, from), buffer_(buffer), device_(std::move(device)), type_(type), key_(tag.value) {
   if (tag == any_tag) key_mask_ = 0;
   group.engine().progress().habits().expect(buffer.size());
   post();
@@ -232,12 +240,17 @@ bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
 
 std::byte* ReceiveMessage::place() {
   state_ = State::landing;
+  if (device_) {
+    device_->staging.resize(status_.bytes);
+    return device_->staging.data();
+  }
   if (!fold_.combine) return buffer_.data();
   scratch_ = group_.engine().take_scratch(buffer_.size());
   return scratch_;
 }
 
 void ReceiveMessage::landed() {
+  if (device_) return group_.engine().devices().store(*this);
   if (scratch_) {
     fold_.combine(fold_.context, fold_.into.data(), scratch_, fold_.into.size());
     group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
@@ -246,6 +259,10 @@ void ReceiveMessage::landed() {
 }
 
 void ReceiveMessage::take(std::span<const std::byte> payload) {
+  if (device_) {
+    device_->staging.assign(payload.begin(), payload.end());
+    return landed();
+  }
   if (fold_.combine) {
     fold_.combine(fold_.context, fold_.into.data(), payload.data(), payload.size());
   } else if (!payload.empty()) {
@@ -266,7 +283,12 @@ void ReceiveMessage::withdraw() noexcept {
       source_->forget(*this);
       if (scratch_) group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
       break;
+    case State::copying: device_->given_up = true; break;
   }
+}
+
+bool ReceiveMessage::order(CudaStream stream) const {
+  return device_ && group_.engine().devices().order(*device_, stream);
 }
 
 // Once matched, a receive from any source waits for one.
@@ -280,8 +302,9 @@ std::string ReceiveMessage::describe() const {
 }
 
 std::string ReceiveMessage::missing() const {
-  return state_ == State::posted ? "no such message came"
-                                 : fmt::format("rank {} announced it, its payload did not come", status_.source);
+  if (state_ == State::posted) return "no such message came";
+  if (state_ == State::copying) return "the device did not copy it";
+  return fmt::format("rank {} announced it, its payload did not come", status_.source);
 }
 
 }  // namespace rondo::detail

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <span>
 #include <string>
 
+#include <rondo/device_span.hpp>
 #include <rondo/element_type.hpp>
 #include <rondo/error.hpp>
 #include <rondo/status.hpp>
@@ -19,6 +21,7 @@ namespace rondo::detail {
 class Group;
 class Operation;
 class Peer;
+struct DeviceBuffer;
 struct Unexpected;
 
 struct InGroup;
@@ -85,7 +88,9 @@ FrameHeader header_of(const Group& group, Tag tag, ElementType type, std::size_t
 /// A message to another member. Complete when its payload is no longer needed here.
 class SendMessage final : public Message, public Outgoing {
  public:
-  SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> payload);
+  /// The payload of a message that has a `device` lies there: its address is not the host's.
+  SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> payload,
+              std::shared_ptr<DeviceBuffer> device = nullptr);
   SendMessage(Operation& operation, int to, std::uint32_t lane, std::span<const std::byte> payload);
   ~SendMessage() override;
 
@@ -95,7 +100,8 @@ class SendMessage final : public Message, public Outgoing {
 
  private:
   friend class Peer;
-  enum class State : std::uint8_t { in_link, awaits_cts };
+  friend class DeviceMessages;
+  enum class State : std::uint8_t { in_link, awaits_cts, fetching };
 
   static void sent(Outgoing& frame) noexcept;
   void withdraw() noexcept override;
@@ -104,6 +110,7 @@ class SendMessage final : public Message, public Outgoing {
 
   Peer* peer_ = nullptr;
   std::span<const std::byte> whole_;
+  std::shared_ptr<DeviceBuffer> device_;
   State state_ = State::in_link;
 };
 
@@ -117,12 +124,15 @@ struct Fold {
 /// A message from another member, or from any. Complete when its payload is where it belongs.
 class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InMatcher> {
  public:
-  ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer);
+  ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer,
+                 std::shared_ptr<DeviceBuffer> device = nullptr);
   ReceiveMessage(Operation& operation, int from, std::uint32_t lane, std::span<std::byte> buffer);
   ReceiveMessage(Operation& operation, int from, std::uint32_t lane, const Fold& fold);
   ~ReceiveMessage() override;
 
   const Status& status() const noexcept { return status_; }
+  /// What is queued on the stream from here on comes after the payload is there. False: that is not known yet.
+  bool order(CudaStream stream) const;
   bool awaits(int member) const noexcept override;
   std::string describe() const override;
   std::string missing() const override;
@@ -134,7 +144,8 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
  private:
   friend class Peer;
   friend class Group;
-  enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing };
+  friend class DeviceMessages;
+  enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing, copying };
 
   void post();
   void withdraw() noexcept override;
@@ -148,6 +159,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   void take(std::span<const std::byte> payload);
 
   std::span<std::byte> buffer_;
+  std::shared_ptr<DeviceBuffer> device_;
   Fold fold_;
   ElementType type_ = ElementType::bytes;
   std::uint64_t key_ = 0;

@@ -33,6 +33,7 @@ struct Peer::ControlFrame : Outgoing {
     };
   }
   Peer& owner;
+  std::vector<std::byte> bytes;
 };
 
 Peer::Peer(Engine& engine, int world_rank)
@@ -55,6 +56,7 @@ void Peer::detach(const std::string& cause) {
   gone_ = true;
   connecting_ = false;
   cause_ = cause;
+  engine_.devices().gone(world_rank_);
 }
 
 void Peer::leave(bool after_error) {
@@ -70,8 +72,7 @@ void Peer::transmit(Outgoing& frame) {
   engine_.connect(*this);
 }
 
-void Peer::control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes) {
-  if (gone_) return;
+Peer::ControlFrame& Peer::control_frame(FrameKind kind) {
   if (free_control_frames_.empty()) {
     control_frames_.push_back(std::make_unique<ControlFrame>(*this));
     free_control_frames_.reserve(control_frames_.size());
@@ -81,6 +82,22 @@ void Peer::control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::
   free_control_frames_.pop_back();
   frame.header = FrameHeader{};
   frame.header.kind = kind;
+  frame.payload = {};
+  return frame;
+}
+
+void Peer::tell_of_device(std::vector<std::byte> bytes) {
+  if (gone_) return;
+  ControlFrame& frame = control_frame(FrameKind::device);
+  frame.bytes = std::move(bytes);
+  frame.header.bytes = frame.bytes.size();
+  frame.payload = frame.bytes;
+  transmit(frame);
+}
+
+void Peer::control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes) {
+  if (gone_) return;
+  ControlFrame& frame = control_frame(kind);
   frame.header.id = id;
   frame.header.number = number;
   frame.header.bytes = bytes;
@@ -96,7 +113,7 @@ void Peer::send(SendMessage& message) {
     return;
   }
   const std::uint64_t cost = cost_of(message.header);
-  if (cost <= credit_ && (message.operation() || message.whole_.size() <= eager_limit())) {
+  if (!message.device_ && cost <= credit_ && (message.operation() || message.whole_.size() <= eager_limit())) {
     credit_ -= cost;
     message.header.kind = FrameKind::eager;
     message.payload = message.whole_;
@@ -104,7 +121,9 @@ void Peer::send(SendMessage& message) {
   }
   message.header.kind = FrameKind::rts;
   message.header.id = next_id(last_id_);
-  if (pullable(message)) {
+  if (message.device_) {
+    engine_.devices().offer(message, *this);
+  } else if (pullable(message)) {
     message.header.fingerprint[kPullAddress] = reinterpret_cast<std::uint64_t>(message.whole_.data());
     message.header.fingerprint[kPullTicket] = link_->pull_ticket();
   }
@@ -134,7 +153,15 @@ std::size_t Peer::eager_limit() const {
   return pull_from > 0 ? std::min(limit, pull_from) : limit;
 }
 
+void Peer::send_fetched(SendMessage& message, std::span<const std::byte> payload) {
+  message.payload = payload;
+  message.state_ = SendMessage::State::in_link;
+  transmit(message);
+}
+
 void Peer::take_back(SendMessage& message) {
+  // The receiver waits for what will not come.
+  if (message.state_ == SendMessage::State::fetching) cancel(message.header.id);
   if (link_ && message.header.kind == FrameKind::rts) link_->void_tickets();
   std::erase_if(awaiting_cts_, [&](const auto& entry) { return entry.second == &message; });
   if (message.state_ != SendMessage::State::in_link) return;
@@ -143,6 +170,10 @@ void Peer::take_back(SendMessage& message) {
   } else {
     backlog_.replace(message, nullptr);
   }
+}
+
+void Peer::cancel(std::uint32_t receiver_id) {
+  control(FrameKind::cancel, receiver_id, engine_.failure_seen() ? 1 : 0, 0);
 }
 
 // Receives.
@@ -167,6 +198,7 @@ std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type
 }
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
+  if (receive.device_ && engine_.devices().pull(receive, *this, rts)) return;
   if (rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_) {
     const std::span place(receive.place(), static_cast<std::size_t>(rts.bytes));
     if (link_->pull(rts.fingerprint[kPullAddress], place, rts.fingerprint[kPullTicket])) {
@@ -212,6 +244,7 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
 // What the link brings.
 
 void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
+  if (header.kind == FrameKind::device) return engine_.devices().hear(*this, payload);
   if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
     return handle(header);
   }
@@ -225,6 +258,10 @@ void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload
 }
 
 std::byte* Peer::accept(const FrameHeader& header) {
+  if (header.kind == FrameKind::device) {
+    inbox_.resize(std::min<std::size_t>(header.bytes, kLongestDeviceFrame));
+    return header.bytes == inbox_.size() ? inbox_.data() : nullptr;
+  }
   landing_ = land(header);
   if (landing_.receive) return landing_.receive->place();
   if (!landing_.unexpected) return nullptr;
@@ -233,6 +270,7 @@ std::byte* Peer::accept(const FrameHeader& header) {
 }
 
 void Peer::arrived(const FrameHeader& header) {
+  if (header.kind == FrameKind::device) return engine_.devices().hear(*this, inbox_);
   const Landing landing = std::exchange(landing_, {});
   if (landing.receive) landing.receive->landed();
   finish(header, landing);
@@ -285,17 +323,18 @@ void Peer::handle(const FrameHeader& header) {
   switch (header.kind) {
     case FrameKind::rts: return arrived_rts(header);
     case FrameKind::cts: {
+      engine_.devices().answered(world_rank_, header.id);
       const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
                                       [&](const auto& entry) { return entry.first == header.id; });
       if (found == awaiting_cts_.end()) {
-        if (header.number != 0) control(FrameKind::cancel, header.number, engine_.failure_seen() ? 1 : 0, 0);
+        if (header.number != 0) cancel(header.number);
         return;
       }
       SendMessage& message = *found->second;
       awaiting_cts_.erase(found);
       if (header.number == 0) return message.not_wanted();
       message.clear_to_send(header.number);
-      return transmit(message);
+      return message.device_ ? engine_.devices().fetch(message) : transmit(message);
     }
     case FrameKind::cancel:
       if (ReceiveMessage* const receive = take_awaiting(header.id)) {
@@ -310,6 +349,7 @@ void Peer::handle(const FrameHeader& header) {
       bye_received_ = true;
       if (header.number == 0) return engine_.peer_left(*this);
       return engine_.peer_lost(*this, "it left after an error");
+    case FrameKind::device:
     case FrameKind::eager:
     case FrameKind::data: break;
   }

@@ -22,7 +22,8 @@ class Engine;
 /// Eager: header and payload at once, as long as the receiver has promised memory for it (the window); what the
 /// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
 /// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Where the link
-/// can pull, the rts says where the payload lies, the receiver fetches it and answers that it needs no more.
+/// can pull, the rts says where the payload lies, the receiver fetches it and answers that it needs no more; and so
+/// where it lies on a device (`DeviceMessages`).
 /// Collectives know both sides' schedule and are eager at any length. So the stream never stops for want of a receive,
 /// and memory stays bounded.
 class Peer final : public Sink {
@@ -56,6 +57,8 @@ class Peer final : public Sink {
   /// is to be sent as a message.
   bool send_now(Outgoing& frame);
   void take_back(SendMessage& message);
+  /// What lay on a device when its receiver was ready is here now.
+  void send_fetched(SendMessage& message, std::span<const std::byte> payload);
 
   // For receives.
   /// A point-to-point message that is the next to come from this peer, and soon. Nothing: it is to be received as a
@@ -64,6 +67,8 @@ class Peer final : public Sink {
   void request(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
+  /// A frame about devices, in order with everything else.
+  void tell_of_device(std::vector<std::byte> bytes);
   /// Memory of an eager message is free again.
   void consumed(const FrameHeader& header);
 
@@ -100,6 +105,8 @@ class Peer final : public Sink {
   void transmit(Outgoing& frame);
   std::size_t eager_limit() const;
   bool pullable(const SendMessage& message) const;
+  ControlFrame& control_frame(FrameKind kind);
+  void cancel(std::uint32_t receiver_id);
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);
@@ -128,6 +135,7 @@ class Peer final : public Sink {
   std::vector<std::unique_ptr<ControlFrame>> control_frames_;
   std::vector<ControlFrame*> free_control_frames_;
   Landing landing_;
+  std::vector<std::byte> inbox_;  // of a frame about devices
 };
 
 }  // namespace rondo::detail

@@ -48,6 +48,18 @@ void Work::wait() {
   finish();
 }
 
+void Work::wait_on(CudaStream stream) {
+  if (!waitable_) return;
+  {
+    Progress::Entry entry(engine_->progress());
+    bool ordered = false;
+    const auto done = [&] { return waitable_->finished() || (ordered = waitable_->order(stream)); };
+    engine_->progress().until(entry, done, waitable_->deadline);
+    if (ordered) return engine_->finish_later(std::move(waitable_));
+  }
+  wait();
+}
+
 bool Work::wait_for(std::chrono::nanoseconds duration) {
   if (!waitable_) return true;
   Progress::Entry entry(engine_->progress());

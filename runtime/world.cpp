@@ -15,14 +15,15 @@
 namespace rondo {
 namespace detail {
 
-Engine::Settings engine_settings(int rank, int size, int ranks_here, const Config& config) {
+Engine::Settings engine_settings(const Identity& identity, const Config& config) {
   Engine::Settings settings;
-  settings.rank = rank;
-  settings.size = size;
+  settings.rank = identity.rank;
+  settings.size = identity.size;
+  settings.local_rank = identity.local_rank;
   settings.eager_limit = config.eager_limit;
   settings.unexpected_bytes = config.unexpected_bytes;
   settings.timeout = config.timeout;
-  settings.idle = IdlePolicy::for_ranks(ranks_here, usable_cores());
+  settings.idle = IdlePolicy::for_ranks(identity.local_size, usable_cores());
   if (config.spin) {
     settings.idle.spin = settings.idle.least_spin = *config.spin;
     settings.idle.look = std::max(settings.idle.look, Duration(*config.spin) / 1000);
@@ -39,7 +40,7 @@ World::World(const Identity& identity, const Config& config)
     : log_(config.log_level, identity.rank),
       control_(identity, config, log_),
       mesh_(identity, config, log_, control_.local_address()),
-      engine_(engine_settings(identity.rank, identity.size, identity.local_size, config), clock_, waiter_, log_),
+      engine_(engine_settings(identity, config), clock_, waiter_, log_),
       exceptions_(std::uncaught_exceptions()) {
   if (identity.local_rank == 0) {
     for (const std::string& warning : config.warnings) log_.warn("{}", warning);

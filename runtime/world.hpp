@@ -38,7 +38,7 @@ class World {
   const int exceptions_;  // in flight when it was made
 };
 
-/// The settings of an engine that `config` asks for, for one of `ranks_here` ranks on this host.
-Engine::Settings engine_settings(int rank, int size, int ranks_here, const Config& config);
+/// The settings of an engine that `config` asks for, for this rank.
+Engine::Settings engine_settings(const Identity& identity, const Config& config);
 
 }  // namespace rondo::detail

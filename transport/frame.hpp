@@ -16,6 +16,7 @@ enum class FrameKind : std::uint8_t {
   cancel,     ///< the sender gave up the message that the receiver awaits under `id`; `number` 1: because of a failure
   credit,     ///< the receiver has consumed `bytes` more of what was sent eagerly
   bye,        ///< the last frame of a peer that leaves in order; `number` is 1 when it leaves after an error
+  device,     ///< about the memory of devices, between processes of one host: see device_frames.hpp
 };
 
 /// Every frame starts with this, little-endian on the wire:
@@ -34,12 +35,12 @@ struct FrameHeader {
   std::uint64_t communicator = 0;
   std::uint32_t number = 0;  ///< of the operation on its communicator; in a cts the receiver's id
   std::uint32_t id = 0;      ///< of a rendezvous, given by whoever has to find it again
-  std::uint64_t bytes = 0;   ///< of the payload that follows (eager, data), or that is spoken of
+  std::uint64_t bytes = 0;   ///< of the payload that follows (eager, data, device), or that is spoken of
   std::array<std::uint64_t, 4> fingerprint{};
 
   /// Payload bytes that follow this header on the wire.
   std::uint64_t payload_bytes() const noexcept {
-    return kind == FrameKind::eager || kind == FrameKind::data ? bytes : 0;
+    return kind == FrameKind::eager || kind == FrameKind::data || kind == FrameKind::device ? bytes : 0;
   }
 };
 

@@ -12,6 +12,8 @@
 #include <rondo/call.hpp>
 #include <rondo/communicator.hpp>
 #include <rondo/config.hpp>
+#include <rondo/cuda.hpp>
+#include <rondo/device_span.hpp>
 #include <rondo/element_type.hpp>
 #include <rondo/error.hpp>
 #include <rondo/float16.hpp>

@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include <rondo/device_span.hpp>
 #include <rondo/element_type.hpp>
 #include <rondo/export.hpp>
 #include <rondo/status.hpp>
@@ -83,6 +84,40 @@ class RONDO_EXPORT Communicator {
     return sendrecv_bytes(std::as_bytes(out), type_of<T>(), to, std::as_writable_bytes(in), type_of<U>(), from, tag);
   }
 
+  // The same with elements in the memory of a device, on either side or on both. A send reads, and a receive writes,
+  // when what was queued on the span's stream before the call is done; neither waits for it. `Work::wait_on` instead of
+  // `Work::wait` lets a stream wait for what has been received instead of the host.
+  //
+  // Throws Errc::cuda when the driver refuses, Errc::invalid_argument for memory of the host.
+
+  template <typename T>
+  void send(device_span<T> data, int to, Tag tag = Tag{0}) {
+    isend(data, to, tag).wait();
+  }
+  template <typename T>
+  [[nodiscard]] Work isend(device_span<T> data, int to, Tag tag = Tag{0}) {
+    return isend_device(detail::DeviceBytes(data), type_of<T>(), to, tag);
+  }
+  template <typename T>
+  Status recv(device_span<T> data, int from, Tag tag = Tag{0}) {
+    Work work = irecv(data, from, tag);
+    work.wait();
+    return work.status();
+  }
+  template <typename T>
+  [[nodiscard]] Work irecv(device_span<T> data, int from, Tag tag = Tag{0}) {
+    static_assert(!std::is_const_v<T>, "a receive writes");
+    return irecv_device(detail::DeviceBytes(data), type_of<T>(), from, tag);
+  }
+  template <typename T, typename U>
+  Status sendrecv(device_span<T> out, int to, device_span<U> in, int from, Tag tag = Tag{0}) {
+    Work received = irecv(in, from, tag);
+    Work sent = isend(out, to, tag);
+    received.wait();
+    sent.wait();
+    return received.status();
+  }
+
   /// Waits for a message without receiving it: what `recv` with the returned source and tag would get.
   Status probe(int from = any_source, Tag tag = any_tag);
   /// The same without waiting.
@@ -104,6 +139,8 @@ class RONDO_EXPORT Communicator {
   Work isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
   Status recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);
   Work irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);
+  Work isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag);
+  Work irecv_device(const detail::DeviceBytes& data, ElementType type, int from, Tag tag);
   Status sendrecv_bytes(std::span<const std::byte> out, ElementType out_type, int to, std::span<std::byte> in,
                         ElementType in_type, int from, Tag tag);
   void close() noexcept;

@@ -29,7 +29,8 @@ enum class Errc : std::uint8_t {
   address_in_use,       ///< the port of the meeting point is taken
   duplicate_rank,       ///< two processes claim the same rank
   protocol,             ///< bytes that no rondo peer sends
-  system                ///< the operating system refused; the text carries its words
+  system,               ///< the operating system refused; the text carries its words
+  cuda                  ///< the CUDA driver refused, or there is none; the text carries the call and its code
 };
 
 /// `Errc::peer_failed` -> "peer_failed".

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include <rondo/device_span.hpp>
 #include <rondo/export.hpp>
 #include <rondo/status.hpp>
 
@@ -34,6 +35,10 @@ class RONDO_EXPORT Work {
   void wait();
   /// The same for at most `duration`; false: not complete yet, and nothing has been given up.
   bool wait_for(std::chrono::nanoseconds duration);
+  /// Of what is received into the memory of a device: blocks until the copy is queued there, and lets what is queued on
+  /// the stream from here on come after it. The Work is no longer valid then; a copy that fails on the device is
+  /// logged. Anything else it waits for as `wait` does.
+  void wait_on(CudaStream stream);
   /// True when the operation is complete, in which case `wait` will not block. Looks for news once, never blocks.
   bool test();
 

@@ -86,7 +86,7 @@ TEST_CASE("a stream with work to do is not idle", "[cuda][context][stand-in]") {
 
 TEST_CASE("several devices reach those that the machine says", "[cuda][context][stand-in]") {
   if (!is_stand_in()) return;
-  Child child({"reach"}, {"RONDO_FAKECUDA_DEVICES=3", "RONDO_FAKECUDA_PEERS=0-1"});
+  Child child({"reach"}, {"FAKECUDA_DEVICES=3", "FAKECUDA_PEERS=0-1"});
   CHECK(child.hear() == "110 110 001");
   CHECK(child.wait().status == 0);
 }

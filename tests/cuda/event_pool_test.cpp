@@ -51,7 +51,7 @@ TEST_CASE("the events of a pool are not opened by their own process", "[cuda][ev
 TEST_CASE("what another process wrote before its event is there behind the wait for it", "[cuda][event_pool]") {
   for (const int seed : {1, 2, 3, 4, 5}) {
     const DeviceUnderTest device;
-    Child writer({"writer"}, {"RONDO_FAKECUDA_SEED=" + std::to_string(seed)});
+    Child writer({"writer"}, {"FAKECUDA_SEED=" + std::to_string(seed)});
     const auto bytes = static_cast<std::size_t>(std::stoul(writer.hear()));
     const auto memory_handle = from_text<IpcMemoryHandle>(writer.hear());
     const auto event_handle = from_text<IpcEventHandle>(writer.hear());

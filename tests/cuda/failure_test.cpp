@@ -29,7 +29,7 @@ class Offer : public DeviceUnderTest {
   }
 
   Child used_by(std::vector<std::string> variables) const {
-    variables.emplace_back("RONDO_FAKECUDA_DEVICES=2");
+    variables.emplace_back("FAKECUDA_DEVICES=2");
     return Child({"everything", to_text(region), to_text(pool.handles()[ticket.index])}, variables);
   }
   /// What the other process says, and how it ended.
@@ -87,7 +87,7 @@ TEST_CASE("every call that fails is an error that names it, and leaves nothing b
                                  "cuModuleGetFunction",
                                  "cuLaunchKernel"}) {
     INFO(call);
-    const auto [said, ended] = offer.used_with({"RONDO_FAKECUDA_FAIL=" + call + ":1:2"});
+    const auto [said, ended] = offer.used_with({"FAKECUDA_FAIL=" + call + ":1:2"});
     CHECK_THAT(said, StartsWith("caught " + call) && ContainsSubstring("got CUDA_ERROR_OUT_OF_MEMORY (2)"));
     CHECK(ended.error.empty());
     CHECK(ended.status == 0);
@@ -100,7 +100,7 @@ TEST_CASE("a call that fails later leaves nothing of what came before", "[cuda][
   for (const std::string call : {"cuEventCreate:2", "cuIpcGetEventHandle:2", "cuModuleGetFunction:2",
                                  "cuModuleGetFunction:100", "cuCtxPushCurrent:2", "cuCtxPushCurrent:3"}) {
     INFO(call);
-    const auto [said, ended] = offer.used_with({"RONDO_FAKECUDA_FAIL=" + call + ":2"});
+    const auto [said, ended] = offer.used_with({"FAKECUDA_FAIL=" + call + ":2"});
     CHECK_THAT(said, StartsWith("caught " + call.substr(0, call.find(':'))));
     CHECK(ended.error.empty());
     CHECK(ended.status == 0);
@@ -115,12 +115,11 @@ TEST_CASE("a call that gives something up may fail without a word", "[cuda][fail
   for (const std::string call : {"cuStreamDestroy", "cuEventDestroy", "cuIpcCloseMemHandle", "cuModuleUnload",
                                  "cuDevicePrimaryCtxRelease", "cuCtxPopCurrent"}) {
     INFO(call);
-    const auto [said, ended] =
-        offer.used_with({"RONDO_FAKECUDA_FAIL=" + call + ":1:4", "RONDO_FAKECUDA_STRICT=0", unwatched});
+    const auto [said, ended] = offer.used_with({"FAKECUDA_FAIL=" + call + ":1:4", "FAKECUDA_STRICT=0", unwatched});
     CHECK(said == "done");
     CHECK(ended.status == 0);
     // What was not given up is there to be found: the failure has come about.
-    Child strict = offer.used_by({"RONDO_FAKECUDA_FAIL=" + call + ":1:4", unwatched});
+    Child strict = offer.used_by({"FAKECUDA_FAIL=" + call + ":1:4", unwatched});
     const bool leaves_something = call != "cuDevicePrimaryCtxRelease" && call != "cuCtxPopCurrent";
     CHECK((strict.wait().status != 0) == leaves_something);
   }
@@ -129,7 +128,7 @@ TEST_CASE("a call that gives something up may fail without a word", "[cuda][fail
 TEST_CASE("a driver without a device is none", "[cuda][failure][stand-in]") {
   if (!is_stand_in()) return;
   const Offer offer;
-  const auto [said, ended] = offer.used_with({"RONDO_FAKECUDA_DEVICES=0"});
+  const auto [said, ended] = offer.used_with({"FAKECUDA_DEVICES=0"});
   CHECK(said == "caught cuInit: got CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected");
   CHECK(ended.status == 0);
 }

@@ -112,7 +112,7 @@ TEST_CASE("an address that its owner uses anew is mapped anew, after the old reg
           "[cuda][import_table]") {
   const DeviceUnderTest device;
   // The owner frees what another process still maps, as users of plain cudaMalloc do.
-  Sharer sharer({"RONDO_FAKECUDA_STRICT=0"});
+  Sharer sharer({"FAKECUDA_STRICT=0"});
   const Heard first = sharer.expose("new 2097152 1");
   ImportTable table(device.context, kPeer);
   table.announce(*first.description);
@@ -232,8 +232,7 @@ TEST_CASE("a device that does not reach the memory cannot map it", "[cuda][impor
                                                 "cuIpcOpenMemHandle_v2: got CUDA_ERROR_PEER_ACCESS_UNSUPPORTED "
                                                 "(217): peer access is not supported, rank 0, 2097152 bytes"},
                                       std::pair{"0-1", "mapped"}}) {
-    Child child({"map_on_second", to_text(region)},
-                {"RONDO_FAKECUDA_DEVICES=2", std::string("RONDO_FAKECUDA_PEERS=") + peers});
+    Child child({"map_on_second", to_text(region)}, {"FAKECUDA_DEVICES=2", std::string("FAKECUDA_PEERS=") + peers});
     CHECK(child.hear() == wanted);
     CHECK(child.wait().status == 0);
   }

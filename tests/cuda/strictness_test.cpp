@@ -72,9 +72,9 @@ TEST_CASE("mistakes of one process end it, with a word on what they were", "[cud
 
 TEST_CASE("a kernel on memory that its device does not reach ends the process", "[cuda][strictness][stand-in]") {
   if (!is_stand_in()) return;
-  Child child({"kernel_out_of_reach"}, {"RONDO_FAKECUDA_DEVICES=2", "RONDO_FAKECUDA_PEERS=none"});
+  Child child({"kernel_out_of_reach"}, {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"});
   check_death(child, "kernel: device 1 does not reach the memory of device 0");
-  Child reaching({"kernel_out_of_reach"}, {"RONDO_FAKECUDA_DEVICES=2"});
+  Child reaching({"kernel_out_of_reach"}, {"FAKECUDA_DEVICES=2"});
   CHECK(reaching.wait().status == 0);
 }
 
@@ -153,10 +153,10 @@ TEST_CASE("whoever destroys an event that another has open ends", "[cuda][strict
 
 TEST_CASE("on a device that is shared by time a kernel has it alone", "[cuda][strictness][stand-in]") {
   if (!is_stand_in()) return;
-  Child holder({"spin"}, {"RONDO_FAKECUDA_TIME_SLICE=1"});
+  Child holder({"spin"}, {"FAKECUDA_TIME_SLICE=1"});
   CHECK(holder.hear() == "spinning");
   CHECK(is_taken(device_file()));
-  Child other({"run_kernel"}, {"RONDO_FAKECUDA_TIME_SLICE=1"});
+  Child other({"run_kernel"}, {"FAKECUDA_TIME_SLICE=1"});
   CHECK(other.hear() == "queued");
   holder.kill();
   CHECK(other.hear() == "ran");
@@ -165,6 +165,6 @@ TEST_CASE("on a device that is shared by time a kernel has it alone", "[cuda][st
 
 TEST_CASE("a kernel that waits for another process runs out of time", "[cuda][strictness][stand-in]") {
   if (!is_stand_in()) return;
-  Child child({"spin"}, {"RONDO_FAKECUDA_TIME_SLICE=1", "RONDO_FAKECUDA_KERNEL_TIMEOUT_MS=50"});
+  Child child({"spin"}, {"FAKECUDA_TIME_SLICE=1", "FAKECUDA_KERNEL_TIMEOUT_MS=50"});
   check_death(child, "stand_in_spin has had its device for 50 ms");
 }

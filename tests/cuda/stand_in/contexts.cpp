@@ -51,7 +51,7 @@ int rondo_stand_in() { return 1; }
 Result cuInit(unsigned flags) {
   if (const Result result = entered("cuInit"); result != Result::success) return result;
   if (flags != 0) return Result::invalid_value;
-  if (machine().devices > kMostDevices) mistake(fmt::format("RONDO_FAKECUDA_DEVICES: wanted {} at most", kMostDevices));
+  if (machine().devices > kMostDevices) mistake(fmt::format("FAKECUDA_DEVICES: wanted {} at most", kMostDevices));
   if (machine().devices == 0) return Result::no_device;
   set_initialised();
   return Result::success;

@@ -41,21 +41,21 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 Machine read_environment() {
   Machine read;
-  read.devices = static_cast<int>(number("RONDO_FAKECUDA_DEVICES", 1));
-  read.seed = number("RONDO_FAKECUDA_SEED", 0);
-  read.time_slice = number("RONDO_FAKECUDA_TIME_SLICE", 0) != 0;
-  read.kernel_timeout_ms = static_cast<int>(number("RONDO_FAKECUDA_KERNEL_TIMEOUT_MS", 10000));
-  read.strict = number("RONDO_FAKECUDA_STRICT", 1) != 0;
-  if (const std::string peers = variable("RONDO_FAKECUDA_PEERS"); !peers.empty()) {
+  read.devices = static_cast<int>(number("FAKECUDA_DEVICES", 1));
+  read.seed = number("FAKECUDA_SEED", 0);
+  read.time_slice = number("FAKECUDA_TIME_SLICE", 0) != 0;
+  read.kernel_timeout_ms = static_cast<int>(number("FAKECUDA_KERNEL_TIMEOUT_MS", 10000));
+  read.strict = number("FAKECUDA_STRICT", 1) != 0;
+  if (const std::string peers = variable("FAKECUDA_PEERS"); !peers.empty()) {
     read.all_peers = false;
     for (const std::string& pair : split(peers, ',')) {
       const auto ends = split(pair, '-');
       if (ends.size() == 2) read.peers.emplace_back(std::atoi(ends[0].c_str()), std::atoi(ends[1].c_str()));
     }
   }
-  if (const std::string failing = variable("RONDO_FAKECUDA_FAIL"); !failing.empty()) {
+  if (const std::string failing = variable("FAKECUDA_FAIL"); !failing.empty()) {
     const auto parts = split(failing, ':');
-    if (parts.size() != 3) mistake("RONDO_FAKECUDA_FAIL: got '" + failing + "', wanted call:nth:code");
+    if (parts.size() != 3) mistake("FAKECUDA_FAIL: got '" + failing + "', wanted call:nth:code");
     read.failing_call = parts[0];
     read.failing_nth = std::atoi(parts[1].c_str());
     read.failing_code = static_cast<Result>(std::atoi(parts[2].c_str()));

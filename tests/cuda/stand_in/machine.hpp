@@ -21,14 +21,14 @@ using namespace rondo::cuda;
 
 /// What the environment says of the machine.
 struct Machine {
-  int devices = 1;                         ///< RONDO_FAKECUDA_DEVICES
-  std::vector<std::pair<int, int>> peers;  ///< RONDO_FAKECUDA_PEERS: "0-1,2-3", "none"; all reach all when not given
+  int devices = 1;                         ///< FAKECUDA_DEVICES
+  std::vector<std::pair<int, int>> peers;  ///< FAKECUDA_PEERS: "0-1,2-3", "none"; all reach all when not given
   bool all_peers = true;
-  std::uint64_t seed = 0;         ///< RONDO_FAKECUDA_SEED: of the delays in streams; 0: none
-  bool time_slice = false;        ///< RONDO_FAKECUDA_TIME_SLICE=1: one kernel at a time on a device, of all processes
-  int kernel_timeout_ms = 10000;  ///< RONDO_FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
-  bool strict = true;             ///< RONDO_FAKECUDA_STRICT=0: for what a real driver lets pass
-  std::string failing_call;       ///< RONDO_FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
+  std::uint64_t seed = 0;         ///< FAKECUDA_SEED: of the delays in streams; 0: none
+  bool time_slice = false;        ///< FAKECUDA_TIME_SLICE=1: one kernel at a time on a device, of all processes
+  int kernel_timeout_ms = 10000;  ///< FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
+  bool strict = true;             ///< FAKECUDA_STRICT=0: for what a real driver lets pass
+  std::string failing_call;       ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
   int failing_nth = 0;
   Result failing_code{};
 

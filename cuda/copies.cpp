@@ -1,0 +1,139 @@
+#include "cuda/copies.hpp"
+
+#include <utility>
+
+namespace rondo::cuda {
+
+LocalEvents::~LocalEvents() {
+  const Driver& driver = context_.driver();
+  ContextHandle popped = nullptr;
+  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  for (const EventHandle event : all_) driver.cuEventDestroy(event);
+  driver.cuCtxPopCurrent(&popped);
+}
+
+EventHandle LocalEvents::record(StreamHandle stream) {
+  const Driver& driver = context_.driver();
+  if (free_.empty()) {
+    EventHandle made = nullptr;
+    driver.must(driver.cuEventCreate, &made, kEventDisableTiming);
+    all_.push_back(made);
+    free_.push_back(made);
+  }
+  const EventHandle event = free_.back();
+  driver.must(driver.cuEventRecord, event, stream);
+  free_.pop_back();
+  return event;
+}
+
+bool LocalEvents::done(EventHandle event) const {
+  const Driver& driver = context_.driver();
+  const Result result = driver.cuEventQuery(event);
+  if (result != Result::success && result != Result::not_ready) driver.fail(driver.cuEventQuery.name, result);
+  return result == Result::success;
+}
+
+class Copies::Running {
+ public:
+  explicit Running(Copy wanted) : copy(std::move(wanted)) {}
+
+  Copy copy;
+  EventHandle done = nullptr;  // recorded once it is queued
+};
+
+void Copies::stop() noexcept {
+  if (running_.empty()) return;
+  drain();
+  for (const auto& running : running_) {
+    if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
+    running->copy = {};
+  }
+  running_.clear();
+}
+
+// What a copy holds must not go before it is over, also where that cannot be asked any more.
+void Copies::drain() noexcept {
+  try {
+    stream_.synchronize();
+  } catch (const CudaError&) {
+    // The device has failed: nothing is moving any more.
+  }
+}
+
+std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
+  return running_.emplace_back(std::make_shared<Running>(std::move(copy)));
+}
+
+bool Copies::order(const Running& running, StreamHandle stream) const {
+  if (running.done == nullptr) return false;
+  const Driver& driver = context_.driver();
+  const Current current(context_);
+  driver.must(driver.cuStreamWaitEvent, stream, running.done, 0U);
+  return true;
+}
+
+std::size_t Copies::poll() {
+  if (running_.empty()) return 0;
+  std::size_t moved = 0;
+  for (auto at = running_.begin(); at != running_.end();) {
+    const std::shared_ptr<Running> running = *at;
+    bool over = false;
+    std::exception_ptr error;
+    try {
+      const Current current(context_);
+      moved += advance(*running, over) ? 1 : 0;
+    } catch (const CudaError&) {
+      error = std::current_exception();
+      over = true;
+      drain();
+    }
+    if (!over) {
+      ++at;
+      continue;
+    }
+    at = running_.erase(at);
+    if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
+    running->copy.ended(error);
+    // What it holds need not live as long as those who look at it.
+    running->copy = {};
+  }
+  return moved;
+}
+
+bool Copies::advance(Running& running, bool& over) {
+  const Copy& copy = running.copy;
+  if (running.done == nullptr) {
+    if (copy.given_up && copy.given_up()) {
+      over = true;
+      return true;
+    }
+    if (copy.ready && !copy.ready()) return false;
+    queue(running);
+    return true;
+  }
+  const Driver& driver = context_.driver();
+  const Result result = driver.cuEventQuery(running.done);
+  if (result == Result::not_ready) return false;
+  over = true;
+  if (result != Result::success)
+    driver.fail(driver.cuEventQuery.name, result, {.peer = copy.peer, .bytes = copy.bytes});
+  return true;
+}
+
+void Copies::queue(Running& running) {
+  const Driver& driver = context_.driver();
+  const Copy& copy = running.copy;
+  const CudaFacts facts{.peer = copy.peer, .bytes = copy.bytes};
+  const StreamHandle stream = stream_.handle();
+  if (copy.after != nullptr) driver.must(facts, driver.cuStreamWaitEvent, stream, copy.after, 0U);
+  if (copy.to_host != nullptr) {
+    driver.must(facts, driver.cuMemcpyDtoHAsync, copy.to_host, copy.from, copy.bytes, stream);
+  } else if (copy.from_host != nullptr) {
+    driver.must(facts, driver.cuMemcpyHtoDAsync, copy.to, copy.from_host, copy.bytes, stream);
+  } else {
+    driver.must(facts, driver.cuMemcpyDtoDAsync, copy.to, copy.from, copy.bytes, stream);
+  }
+  running.done = events_.record(stream);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "cuda/context.hpp"
+
+namespace rondo::cuda {
+
+/// Events of this process alone, for order between streams. Belongs to one thread at a time; the context outlives it.
+class LocalEvents {
+ public:
+  explicit LocalEvents(const PrimaryContext& context) : context_(context) {}
+  ~LocalEvents();
+  LocalEvents(const LocalEvents&) = delete;
+  LocalEvents& operator=(const LocalEvents&) = delete;
+
+  /// Recorded on the stream after all that was queued there. Throws CudaError. A context is current.
+  EventHandle record(StreamHandle stream);
+  /// Whether what was queued before is done.
+  bool done(EventHandle event) const;
+  void give_back(EventHandle event) { free_.push_back(event); }
+
+ private:
+  const PrimaryContext& context_;
+  std::vector<EventHandle> free_;
+  std::vector<EventHandle> all_;
+};
+
+/// Copies on a stream of rondo's own. Nobody blocks for them: `poll` asks the device, and tells whoever started one.
+/// Belongs to one thread at a time; the context and the events outlive it.
+class Copies {
+ public:
+  struct Copy {
+    // One of each pair.
+    Address to = 0;
+    void* to_host = nullptr;
+    Address from = 0;
+    const void* from_host = nullptr;
+
+    std::size_t bytes = 0;
+    int peer = -1;                ///< for errors
+    EventHandle after = nullptr;  ///< what the copy comes after on the device; nullptr: nothing
+    /// Asked by `poll` until it is true: then the copy is queued. Empty: at once. May throw CudaError.
+    std::function<bool()> ready;
+    /// Nobody wants it any more: it is not queued if that has not happened yet.
+    std::function<bool()> given_up;
+    /// Called once, when the copy is over or was not made. Whatever it holds is held until then.
+    std::function<void(std::exception_ptr)> ended;
+  };
+
+  Copies(const PrimaryContext& context, LocalEvents& events) : context_(context), events_(events), stream_(context) {}
+  ~Copies() { stop(); }
+  Copies(const Copies&) = delete;
+  Copies& operator=(const Copies&) = delete;
+
+  class Running;
+  /// Nothing is called back before `poll`.
+  std::shared_ptr<Running> start(Copy copy);
+  /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet.
+  bool order(const Running& running, StreamHandle stream) const;
+
+  /// Returns how many were queued or have ended. Throws nothing: what fails is told.
+  std::size_t poll();
+  bool idle() const noexcept { return running_.empty(); }
+  /// Waits for what has been queued, and tells nobody.
+  void stop() noexcept;
+
+ private:
+  /// Whether anything changed; `over` when it need not be looked at again.
+  bool advance(Running& running, bool& over);
+  void queue(Running& running);
+  void drain() noexcept;
+
+  const PrimaryContext& context_;
+  LocalEvents& events_;
+  Stream stream_;
+  std::list<std::shared_ptr<Running>> running_;
+};
+
+}  // namespace rondo::cuda

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "cuda/event_pool.hpp"
+#include "cuda/region.hpp"
+#include "transport/frame.hpp"
+
+namespace rondo::detail {
+
+// What ranks of one host say to each other about the memory of their devices: the payload of FrameKind::device, and
+// what an rts tells of a message that lies in it. A byte for which of them, then the struct, as it lies in memory.
+
+/// Before the first offer. Whose events the tickets of offers speak of.
+struct DeviceHello {
+  static constexpr std::size_t kEvents = 64;
+
+  std::int64_t process = 0;  ///< its pid: a process cannot open what is its own
+  cuda::Uuid device{};
+  std::array<cuda::IpcEventHandle, kEvents> events{};
+};
+
+/// The owner ends a region; the other side closes it and answers.
+struct DeviceUnmap {
+  cuda::RegionId region = 0;
+};
+struct DeviceUnmapped {
+  cuda::RegionId region = 0;
+};
+
+/// The sender leaves: the other side closes all that it has of it, and answers.
+struct DeviceEnd {};
+struct DeviceEnded {};
+
+using DeviceFrame =
+    std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd, DeviceEnded>;
+
+constexpr std::size_t kLongestDeviceFrame = 1 + sizeof(DeviceHello);
+
+template <typename Message>
+std::vector<std::byte> encode_device_frame(const Message& message) {
+  static_assert(std::is_trivially_copyable_v<Message>);
+  std::vector<std::byte> bytes(1 + sizeof message);
+  bytes[0] = static_cast<std::byte>(DeviceFrame(message).index());
+  std::memcpy(bytes.data() + 1, &message, sizeof message);
+  return bytes;
+}
+
+/// Nothing: no rondo peer sends that.
+inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte> bytes) {
+  std::optional<DeviceFrame> decoded;
+  const auto read = [&]<typename Message>(std::size_t kind, Message message) {
+    if (bytes.size() != 1 + sizeof message || bytes[0] != static_cast<std::byte>(kind)) return;
+    std::memcpy(&message, bytes.data() + 1, sizeof message);
+    decoded = message;
+  };
+  read(0, DeviceHello{});
+  read(1, cuda::RegionDescription{});
+  read(2, DeviceUnmap{});
+  read(3, DeviceUnmapped{});
+  read(4, DeviceEnd{});
+  read(5, DeviceEnded{});
+  return decoded;
+}
+
+/// Where the payload of an rts lies for a receiver that can map it. Region 0: nowhere. Travels in the second to fourth
+/// word of the fingerprint, which a point-to-point message does not need.
+struct DeviceOffer {
+  std::uint64_t offset = 0;
+  cuda::EventTicket ready;  ///< the payload is there when this is done
+  cuda::RegionId region = 0;
+  std::uint32_t unused = 0;
+
+  static DeviceOffer of(const FrameHeader& rts) noexcept {
+    std::array<std::uint64_t, 3> words{};
+    std::copy(rts.fingerprint.begin() + 1, rts.fingerprint.end(), words.begin());
+    return std::bit_cast<DeviceOffer>(words);
+  }
+  void write_to(FrameHeader& rts) const noexcept {
+    const auto words = std::bit_cast<std::array<std::uint64_t, 3>>(*this);
+    rts.fingerprint[0] = 0;  // no address of the host's
+    std::copy(words.begin(), words.end(), rts.fingerprint.begin() + 1);
+  }
+};
+static_assert(sizeof(DeviceOffer) == 3 * sizeof(std::uint64_t));
+
+}  // namespace rondo::detail

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include <rondo/communicator.hpp>
+#include <rondo/device_span.hpp>
+#include <rondo/element_type.hpp>
+#include <rondo/export.hpp>
+
+/// Memory of devices that other processes of this host may map. Any memory of a device can be sent and received; but
+/// other processes map that of cudaMalloc (cuMemAlloc), and whoever frees memory which another process has mapped is
+/// in for undefined behaviour, says CUDA. `buffer` and `registration` have it unmapped first.
+namespace rondo::cuda {
+
+/// Whether this process has a CUDA driver with at least one device. Looks once, with the first call.
+RONDO_EXPORT bool available() noexcept;
+/// Why not, in words; empty where it has.
+RONDO_EXPORT std::string why_unavailable();
+
+namespace detail {
+RONDO_EXPORT std::shared_ptr<void> allocate(Communicator& communicator, std::size_t bytes);
+RONDO_EXPORT std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::size_t bytes);
+}  // namespace detail
+
+/// Elements on the device of this rank: that of the first memory of a device which it has given rondo, else the one
+/// with the rank's number on this host (LOCAL_RANK), counted among those that it sees (CUDA_VISIBLE_DEVICES), from 0
+/// again where there are more ranks. Not set to anything.
+///
+/// Its end waits until all have unmapped it: for those who compute elsewhere 10 seconds at the most, then it is kept
+/// and the log says so. This rank's part in the job goes on until then.
+template <Element T>
+class buffer {
+ public:
+  buffer() = default;
+  /// Throws Errc::cuda. Rounded up to 2 MiB, which is what other processes map.
+  buffer(Communicator& communicator, std::size_t count)
+      : memory_(detail::allocate(communicator, count * sizeof(T))), count_(count) {}
+
+  T* data() const noexcept { return static_cast<T*>(memory_.get()); }
+  std::size_t size() const noexcept { return count_; }
+  device_span<T> span(CudaStream stream = nullptr) const noexcept { return {data(), count_, stream}; }
+
+ private:
+  std::shared_ptr<void> memory_;
+  std::size_t count_ = 0;
+};
+
+/// For memory of others (cudaMalloc, a framework's): to be made before it is given rondo, and ended before it is freed.
+/// Speaks of the whole allocation in which `data` lies.
+class registration {
+ public:
+  registration() = default;
+  /// Throws Errc::cuda; Errc::invalid_argument for memory of the host.
+  template <typename T>
+  registration(Communicator& communicator, device_span<T> data)
+      : memory_(detail::hold(communicator, data.data(), data.size_bytes())) {}
+
+ private:
+  std::shared_ptr<void> memory_;
+};
+
+}  // namespace rondo::cuda

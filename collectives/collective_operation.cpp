@@ -12,17 +12,30 @@
 namespace rondo::detail {
 
 CollectiveOperation::CollectiveOperation(Group& group, const Call& call, CollectiveCall request,
-                                         const Arguments& arguments, Plan plan, const DirectPort::Begun& begun)
+                                         const Arguments& arguments, Plan plan, const DirectPort::Begun& begun,
+                                         std::unique_ptr<DeviceStaging> staging)
     : Operation(group, call, request.options.timeout),
       reduction_(std::move(request.reduction)),
       memory_(group.engine(), request.element_bytes, reduction_, group.size()),
       plan_(std::move(plan)),
       begun_(begun),
-      port_(*this, group.everybody(), memory_, arguments.in_place) {
+      port_(*this, group.everybody(), memory_, arguments.in_place),
+      staging_(std::move(staging)) {
   memory_.set(arguments.input, arguments.output);
 }
 
-Task CollectiveOperation::body() {
+Task CollectiveOperation::body() { return staging_ ? on_device() : on_host(); }
+
+Task CollectiveOperation::on_device() {
+  Task brought = staging_->bring(*this);
+  co_await brought;
+  Task done = on_host();
+  co_await done;
+  Task taken = staging_->take(*this);
+  co_await taken;
+}
+
+Task CollectiveOperation::on_host() {
   if (plan_.algorithm == Algorithm::two_level) return run_two_level(*this, memory_, plan_);
   return shares_memory(plan_.algorithm) ? in_shared_memory() : run_collective(port_, plan_);
 }

@@ -41,13 +41,18 @@ bool repeat(Group& group, const CollectiveCall& request, const RecentCalls::Know
   return true;
 }
 
+std::unique_ptr<DeviceStaging> staging_for(Group& group, CollectiveCall& request) {
+  return request.on_device ? std::make_unique<DeviceStaging>(group, request) : nullptr;
+}
+
 /// What of it has `begun` is done already.
 void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, DirectPort::Begun begun) {
+  std::unique_ptr<DeviceStaging> staging = staging_for(group, request);
   Prepared prepared(request, group);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
-  if (!begun.step && run_at_once(group, request, prepared, begun)) return;
+  if (!staging && !begun.step && run_at_once(group, request, prepared, begun)) return;
   CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments, std::move(prepared.plan),
-                                begun);
+                                begun, std::move(staging));
   operation.start();
   group.engine().progress().finish(entry, operation);
   if (operation.error()) std::rethrow_exception(operation.error());
@@ -67,7 +72,7 @@ void run(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  const RecentCalls::Known* const known = RecentCalls::of(group).find(request);
+  const RecentCalls::Known* const known = request.on_device ? nullptr : RecentCalls::of(group).find(request);
   DirectPort::Begun begun;
   if (known && repeat(group, request, *known, begun)) return;
   run_to_end(entry, group, std::move(request), begun);
@@ -77,10 +82,12 @@ Work start(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
+  std::unique_ptr<DeviceStaging> staging = staging_for(group, request);
   Prepared prepared(request, group);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
-  auto operation = std::make_unique<CollectiveOperation>(group, prepared.call, std::move(request), prepared.arguments,
-                                                         std::move(prepared.plan));
+  auto operation =
+      std::make_unique<CollectiveOperation>(group, prepared.call, std::move(request), prepared.arguments,
+                                            std::move(prepared.plan), DirectPort::Begun{}, std::move(staging));
   operation->start();
   return WorkAccess::make(CommunicatorAccess::engine(communicator), std::move(operation));
 }

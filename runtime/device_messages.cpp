@@ -185,19 +185,34 @@ void DeviceMessages::answered(int peer, std::uint32_t id) noexcept {
 void DeviceMessages::fetch(SendMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   buffer->staging.resize(buffer->bytes);
-  // Memory that is not pinned is copied while the host waits: not before the stream is there.
-  buffer->copy = device_->copies.start({.to_host = buffer->staging.data(),
+  read(buffer, buffer->staging.data(), message.peer_rank(), [&message, buffer](const std::exception_ptr& failure) {
+    if (buffer->given_up) return;
+    if (failure) return message.fail(error_of(failure, message));
+    message.peer_->send_fetched(message, buffer->staging);
+  });
+}
+
+// Memory that is not pinned is copied while the host waits: not before the caller's stream is there.
+
+void DeviceMessages::read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended) {
+  buffer->copy = device_->copies.start({.to_host = to,
                                         .from = buffer->address,
                                         .bytes = buffer->bytes,
-                                        .peer = message.peer_rank(),
+                                        .peer = peer,
                                         .ready = [this, buffer] { return device_->local_events.done(buffer->before); },
                                         .given_up = [buffer] { return buffer->given_up; },
-                                        .ended =
-                                            [&message, buffer](const std::exception_ptr& failure) {
-                                              if (buffer->given_up) return;
-                                              if (failure) return message.fail(error_of(failure, message));
-                                              message.peer_->send_fetched(message, buffer->staging);
-                                            }});
+                                        .ended = std::move(ended)});
+}
+
+void DeviceMessages::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer,
+                           Ended ended) {
+  buffer->copy = device_->copies.start({.to = buffer->address,
+                                        .from_host = from.data(),
+                                        .bytes = from.size(),
+                                        .peer = peer,
+                                        .ready = [this, buffer] { return device_->local_events.done(buffer->before); },
+                                        .given_up = [buffer] { return buffer->given_up; },
+                                        .ended = std::move(ended)});
 }
 
 // Receives.
@@ -249,17 +264,10 @@ void DeviceMessages::store(ReceiveMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   message.state_ = ReceiveMessage::State::copying;
   if (buffer->staging.empty()) return message.complete();
-  buffer->copy = device_->copies.start({.to = buffer->address,
-                                        .from_host = buffer->staging.data(),
-                                        .bytes = buffer->staging.size(),
-                                        .peer = message.status().source,
-                                        .ready = [this, buffer] { return device_->local_events.done(buffer->before); },
-                                        .given_up = [buffer] { return buffer->given_up; },
-                                        .ended =
-                                            [&message, buffer](const std::exception_ptr& failure) {
-                                              if (buffer->given_up) return;
-                                              message.complete(failure ? error_of(failure, message) : nullptr);
-                                            }});
+  write(buffer, buffer->staging, message.status().source, [&message, buffer](const std::exception_ptr& failure) {
+    if (buffer->given_up) return;
+    message.complete(failure ? error_of(failure, message) : nullptr);
+  });
 }
 
 bool DeviceMessages::order(const DeviceBuffer& buffer, CudaStream stream) {

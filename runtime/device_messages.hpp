@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,7 +70,13 @@ class DeviceMessages {
   /// Copies the payload, which is in the staging memory, to the device.
   void store(ReceiveMessage& message);
 
-  /// What is queued on the stream from here on comes after the message's copy. False: that is not queued yet.
+  // Of whole buffers. What was queued on the caller's stream before is done first. `peer` is for errors, which are
+  // CudaErrors; what is copied from or to must live until `ended`, which owns it best.
+  using Ended = std::function<void(const std::exception_ptr&)>;
+  void read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended);
+  void write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer, Ended ended);
+
+  /// What is queued on the stream from here on comes after the buffer's last copy. False: that is not queued yet.
   bool order(const DeviceBuffer& buffer, CudaStream stream);
 
   // Memory.

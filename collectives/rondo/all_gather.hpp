@@ -18,60 +18,58 @@ namespace rondo {
 ///
 /// Throws Error: `invalid_argument` (sizes that do not fit) and `concurrent_use` at the call; `collective_mismatch`,
 /// `peer_failed`, `timed_out` as the operation goes.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-void all_gather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, const Options& options = {}) {
-  detail::run(communicator, detail::call_on<T>(Collective::all_gather, in, out, options));
+template <detail::Output Out, detail::InputFor<Out> In>
+void all_gather(Communicator& communicator, In in, Out out, const Options& options = {}) {
+  detail::run(communicator, detail::call_on(Collective::all_gather, in, out, options));
 }
 
 /// The same without waiting. Both buffers belong to the operation until the Work has completed.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-[[nodiscard]] Work iall_gather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                               const Options& options = {}) {
-  return detail::start(communicator, detail::call_on<T>(Collective::all_gather, in, out, options));
+template <detail::Output Out, detail::InputFor<Out> In>
+[[nodiscard]] Work iall_gather(Communicator& communicator, In in, Out out, const Options& options = {}) {
+  return detail::start(communicator, detail::call_on(Collective::all_gather, in, out, options));
 }
 
 /// In place: `inout` has size * m elements, of which the caller's own block is set.
-template <Element T, std::size_t N>
-void all_gather(Communicator& communicator, std::span<T, N> inout, const Options& options = {}) {
-  detail::run(communicator, detail::in_place_call<T>(Collective::all_gather, inout, options));
+template <detail::Output Out>
+void all_gather(Communicator& communicator, Out inout, const Options& options = {}) {
+  detail::run(communicator, detail::in_place_call(Collective::all_gather, inout, options));
 }
 
 /// The same without waiting. `inout` belongs to the operation until the Work has completed.
-template <Element T, std::size_t N>
-[[nodiscard]] Work iall_gather(Communicator& communicator, std::span<T, N> inout, const Options& options = {}) {
-  return detail::start(communicator, detail::in_place_call<T>(Collective::all_gather, inout, options));
+template <detail::Output Out>
+[[nodiscard]] Work iall_gather(Communicator& communicator, Out inout, const Options& options = {}) {
+  return detail::start(communicator, detail::in_place_call(Collective::all_gather, inout, options));
 }
 
 /// Blocks of different lengths: rank r gives `counts[r]` elements. `counts` has an entry for each rank and is the same
 /// on all; `out` has the sum of them.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-void all_gather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                std::span<const std::size_t> counts, const Options& options = {}) {
-  detail::run(communicator, detail::by_counts(detail::call_on<T>(Collective::all_gather, in, out, options), counts));
+template <detail::Output Out, detail::InputFor<Out> In>
+void all_gather(Communicator& communicator, In in, Out out, std::span<const std::size_t> counts,
+                const Options& options = {}) {
+  detail::run(communicator, detail::by_counts(detail::call_on(Collective::all_gather, in, out, options), counts));
 }
 
 /// The same without waiting. `counts` may go once the call has returned.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-[[nodiscard]] Work iall_gather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                               std::span<const std::size_t> counts, const Options& options = {}) {
+template <detail::Output Out, detail::InputFor<Out> In>
+[[nodiscard]] Work iall_gather(Communicator& communicator, In in, Out out, std::span<const std::size_t> counts,
+                               const Options& options = {}) {
   return detail::start(communicator,
-                       detail::by_counts(detail::call_on<T>(Collective::all_gather, in, out, options), counts));
+                       detail::by_counts(detail::call_on(Collective::all_gather, in, out, options), counts));
 }
 
 /// Blocks of different lengths, in place.
-template <Element T, std::size_t N>
-void all_gather(Communicator& communicator, std::span<T, N> inout, std::span<const std::size_t> counts,
+template <detail::Output Out>
+void all_gather(Communicator& communicator, Out inout, std::span<const std::size_t> counts,
                 const Options& options = {}) {
-  detail::run(communicator,
-              detail::by_counts(detail::in_place_call<T>(Collective::all_gather, inout, options), counts));
+  detail::run(communicator, detail::by_counts(detail::in_place_call(Collective::all_gather, inout, options), counts));
 }
 
 /// The same without waiting. `counts` may go once the call has returned.
-template <Element T, std::size_t N>
-[[nodiscard]] Work iall_gather(Communicator& communicator, std::span<T, N> inout, std::span<const std::size_t> counts,
+template <detail::Output Out>
+[[nodiscard]] Work iall_gather(Communicator& communicator, Out inout, std::span<const std::size_t> counts,
                                const Options& options = {}) {
   return detail::start(communicator,
-                       detail::by_counts(detail::in_place_call<T>(Collective::all_gather, inout, options), counts));
+                       detail::by_counts(detail::in_place_call(Collective::all_gather, inout, options), counts));
 }
 
 }  // namespace rondo

@@ -20,34 +20,31 @@ namespace rondo {
 ///
 /// Throws Error: `invalid_argument` and `concurrent_use` at the call; `collective_mismatch`, `peer_failed`, `timed_out`
 /// as the operation goes. After a failure the contents of the output are unspecified, and the communicator is unusable.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-void all_reduce(Communicator& communicator, std::span<T, N> inout, Op op, const Options& options = {}) {
-  detail::run(communicator,
-              detail::reducing<T>(detail::in_place_call<T>(Collective::all_reduce, inout, options), std::move(op)));
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+void all_reduce(Communicator& communicator, Out inout, Op op, const Options& options = {}) {
+  detail::run(communicator, detail::reducing<detail::value_of<Out>>(
+                                detail::in_place_call(Collective::all_reduce, inout, options), std::move(op)));
 }
 
 /// The same without waiting. `inout` belongs to the operation until the Work has completed.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work iall_reduce(Communicator& communicator, std::span<T, N> inout, Op op, const Options& options = {}) {
-  return detail::start(
-      communicator,
-      detail::reducing<T>(detail::in_place_call<T>(Collective::all_reduce, inout, options), std::move(op)));
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work iall_reduce(Communicator& communicator, Out inout, Op op, const Options& options = {}) {
+  return detail::start(communicator, detail::reducing<detail::value_of<Out>>(
+                                         detail::in_place_call(Collective::all_reduce, inout, options), std::move(op)));
 }
 
 /// From `in` to `out`, which have the same number of elements and are one buffer or do not overlap.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-void all_reduce(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op,
-                const Options& options = {}) {
-  detail::run(communicator,
-              detail::reducing<T>(detail::call_on<T>(Collective::all_reduce, in, out, options), std::move(op)));
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+void all_reduce(Communicator& communicator, In in, Out out, Op op, const Options& options = {}) {
+  detail::run(communicator, detail::reducing<detail::value_of<Out>>(
+                                detail::call_on(Collective::all_reduce, in, out, options), std::move(op)));
 }
 
 /// The same without waiting. Both buffers belong to the operation until the Work has completed.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work iall_reduce(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op,
-                               const Options& options = {}) {
-  return detail::start(
-      communicator, detail::reducing<T>(detail::call_on<T>(Collective::all_reduce, in, out, options), std::move(op)));
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work iall_reduce(Communicator& communicator, In in, Out out, Op op, const Options& options = {}) {
+  return detail::start(communicator, detail::reducing<detail::value_of<Out>>(
+                                         detail::call_on(Collective::all_reduce, in, out, options), std::move(op)));
 }
 
 }  // namespace rondo

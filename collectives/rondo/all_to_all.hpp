@@ -18,46 +18,43 @@ namespace rondo {
 ///
 /// Throws Error: `invalid_argument` (sizes that do not fit) and `concurrent_use` at the call; `collective_mismatch`,
 /// `peer_failed`, `timed_out` as the operation goes.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-void all_to_all(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, const Options& options = {}) {
-  detail::run(communicator, detail::call_on<T>(Collective::all_to_all, in, out, options));
+template <detail::Output Out, detail::InputFor<Out> In>
+void all_to_all(Communicator& communicator, In in, Out out, const Options& options = {}) {
+  detail::run(communicator, detail::call_on(Collective::all_to_all, in, out, options));
 }
 
 /// The same without waiting. Both buffers belong to the operation until the Work has completed.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-[[nodiscard]] Work iall_to_all(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                               const Options& options = {}) {
-  return detail::start(communicator, detail::call_on<T>(Collective::all_to_all, in, out, options));
+template <detail::Output Out, detail::InputFor<Out> In>
+[[nodiscard]] Work iall_to_all(Communicator& communicator, In in, Out out, const Options& options = {}) {
+  return detail::start(communicator, detail::call_on(Collective::all_to_all, in, out, options));
 }
 
 /// In place: `inout` has size * m elements; block r goes to rank r and is replaced by what comes from there.
-template <Element T, std::size_t N>
-void all_to_all(Communicator& communicator, std::span<T, N> inout, const Options& options = {}) {
-  detail::run(communicator, detail::in_place_call<T>(Collective::all_to_all, inout, options));
+template <detail::Output Out>
+void all_to_all(Communicator& communicator, Out inout, const Options& options = {}) {
+  detail::run(communicator, detail::in_place_call(Collective::all_to_all, inout, options));
 }
 
 /// The same without waiting. `inout` belongs to the operation until the Work has completed.
-template <Element T, std::size_t N>
-[[nodiscard]] Work iall_to_all(Communicator& communicator, std::span<T, N> inout, const Options& options = {}) {
-  return detail::start(communicator, detail::in_place_call<T>(Collective::all_to_all, inout, options));
+template <detail::Output Out>
+[[nodiscard]] Work iall_to_all(Communicator& communicator, Out inout, const Options& options = {}) {
+  return detail::start(communicator, detail::in_place_call(Collective::all_to_all, inout, options));
 }
 
 /// Blocks of different lengths, one after the other: `send_counts[r]` elements go to rank r and `recv_counts[r]` come
 /// from there, which must be what rank r sends here. `in` and `out` have the sums of them and do not overlap.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-void all_to_all(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                std::span<const std::size_t> send_counts, std::span<const std::size_t> recv_counts,
-                const Options& options = {}) {
-  detail::run(communicator, detail::by_counts(detail::call_on<T>(Collective::all_to_all, in, out, options), send_counts,
-                                              recv_counts));
+template <detail::Output Out, detail::InputFor<Out> In>
+void all_to_all(Communicator& communicator, In in, Out out, std::span<const std::size_t> send_counts,
+                std::span<const std::size_t> recv_counts, const Options& options = {}) {
+  detail::run(communicator,
+              detail::by_counts(detail::call_on(Collective::all_to_all, in, out, options), send_counts, recv_counts));
 }
 
 /// The same without waiting. The counts may go once the call has returned.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-[[nodiscard]] Work iall_to_all(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                               std::span<const std::size_t> send_counts, std::span<const std::size_t> recv_counts,
-                               const Options& options = {}) {
-  return detail::start(communicator, detail::by_counts(detail::call_on<T>(Collective::all_to_all, in, out, options),
+template <detail::Output Out, detail::InputFor<Out> In>
+[[nodiscard]] Work iall_to_all(Communicator& communicator, In in, Out out, std::span<const std::size_t> send_counts,
+                               std::span<const std::size_t> recv_counts, const Options& options = {}) {
+  return detail::start(communicator, detail::by_counts(detail::call_on(Collective::all_to_all, in, out, options),
                                                        send_counts, recv_counts));
 }
 

@@ -18,16 +18,15 @@ namespace rondo {
 ///
 /// Throws Error: `invalid_argument` (a root that is no rank too) and `concurrent_use` at the call;
 /// `collective_mismatch`, `peer_failed`, `timed_out` as the operation goes.
-template <Element T, std::size_t N>
-void broadcast(Communicator& communicator, std::span<T, N> data, int root, const Options& options = {}) {
-  detail::run(communicator, detail::rooted(detail::in_place_call<T>(Collective::broadcast, data, options), root));
+template <detail::Output Out>
+void broadcast(Communicator& communicator, Out data, int root, const Options& options = {}) {
+  detail::run(communicator, detail::rooted(detail::in_place_call(Collective::broadcast, data, options), root));
 }
 
 /// The same without waiting. `data` belongs to the operation until the Work has completed.
-template <Element T, std::size_t N>
-[[nodiscard]] Work ibroadcast(Communicator& communicator, std::span<T, N> data, int root, const Options& options = {}) {
-  return detail::start(communicator,
-                       detail::rooted(detail::in_place_call<T>(Collective::broadcast, data, options), root));
+template <detail::Output Out>
+[[nodiscard]] Work ibroadcast(Communicator& communicator, Out data, int root, const Options& options = {}) {
+  return detail::start(communicator, detail::rooted(detail::in_place_call(Collective::broadcast, data, options), root));
 }
 
 }  // namespace rondo

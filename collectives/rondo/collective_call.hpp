@@ -8,6 +8,7 @@
 
 #include <rondo/call.hpp>
 #include <rondo/communicator.hpp>
+#include <rondo/device_span.hpp>
 #include <rondo/element_type.hpp>
 #include <rondo/export.hpp>
 #include <rondo/options.hpp>
@@ -16,9 +17,36 @@
 
 namespace rondo::detail {
 
-/// The element type of an input may be const or not: `std::span(x)` of a vector is as good as a span of const.
-template <typename In, typename T>
-concept InputOf = Element<T> && std::same_as<std::remove_const_t<In>, T>;
+/// What collectives take as buffers: spans of the host's memory, or of a device's.
+template <typename Span>
+struct Elements {};
+template <typename T, std::size_t N>
+struct Elements<std::span<T, N>> {
+  using type = T;
+  static constexpr bool on_device = false;
+};
+template <typename T>
+struct Elements<device_span<T>> {
+  using type = T;
+  static constexpr bool on_device = true;
+};
+
+template <typename Span>
+using value_of = typename Elements<Span>::type;
+
+template <typename Span>
+concept Output = requires {
+  typename value_of<Span>;
+}
+&&Element<value_of<Span>>;
+
+/// The element type of an input may be const or not: `std::span(x)` of a vector is as good as a span of const. Input
+/// and output are both of the host, or both of the device.
+template <typename In, typename Out>
+concept InputFor = Output<Out> && requires {
+  typename value_of<In>;
+} && std::same_as<std::remove_const_t<value_of<In>>, value_of<Out>> &&
+    Elements<In>::on_device == Elements<Out>::on_device;
 
 /// A collective call with its element type erased: what the templates of the public face hand to the library, which
 /// checks it, chooses an algorithm and runs it. Pointers and counts refer to what the caller keeps alive, but for
@@ -34,6 +62,10 @@ struct CollectiveCall {
   std::size_t out_count = 0;
   bool in_place = false;  ///< one buffer was given, as `out`; where the input lies in it depends on the collective
 
+  bool on_device = false;  ///< both lie in the memory of a device
+  CudaStream in_stream = nullptr;
+  CudaStream out_stream = nullptr;
+
   int root = -1;
   bool by_counts = false;                    ///< a v-form
   std::span<const std::size_t> counts;       ///< per rank; of all_to_all what I send to each
@@ -43,25 +75,28 @@ struct CollectiveCall {
   Options options;
 };
 
-template <typename T>
-CollectiveCall in_place_call(Collective collective, std::span<T> inout, const Options& options) {
+template <Output Out>
+CollectiveCall in_place_call(Collective collective, Out inout, const Options& options) {
   CollectiveCall call;
   call.collective = collective;
-  call.type = element_type_of<T>;
-  call.element_bytes = sizeof(T);
+  call.type = element_type_of<value_of<Out>>;
+  call.element_bytes = sizeof(value_of<Out>);
   call.out = inout.data();
   call.out_count = inout.size();
   call.in_place = true;
   call.options = options;
+  call.on_device = Elements<Out>::on_device;
+  if constexpr (Elements<Out>::on_device) call.out_stream = inout.stream();
   return call;
 }
 
-template <typename T>
-CollectiveCall call_on(Collective collective, std::span<const T> in, std::span<T> out, const Options& options) {
+template <Output Out, InputFor<Out> In>
+CollectiveCall call_on(Collective collective, In in, Out out, const Options& options) {
   CollectiveCall call = in_place_call(collective, out, options);
   call.in_place = false;
   call.in = in.data();
   call.in_count = in.size();
+  if constexpr (Elements<In>::on_device) call.in_stream = in.stream();
   return call;
 }
 

@@ -19,36 +19,33 @@ namespace rondo {
 ///
 /// Throws Error: `invalid_argument` (a root that is no rank, sizes that do not fit) and `concurrent_use` at the call;
 /// `collective_mismatch`, `peer_failed`, `timed_out` as the operation goes.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-void gather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, int root,
-            const Options& options = {}) {
-  detail::run(communicator, detail::rooted(detail::call_on<T>(Collective::gather, in, out, options), root));
+template <detail::Output Out, detail::InputFor<Out> In>
+void gather(Communicator& communicator, In in, Out out, int root, const Options& options = {}) {
+  detail::run(communicator, detail::rooted(detail::call_on(Collective::gather, in, out, options), root));
 }
 
 /// The same without waiting. Both buffers belong to the operation until the Work has completed.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-[[nodiscard]] Work igather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, int root,
-                           const Options& options = {}) {
-  return detail::start(communicator, detail::rooted(detail::call_on<T>(Collective::gather, in, out, options), root));
+template <detail::Output Out, detail::InputFor<Out> In>
+[[nodiscard]] Work igather(Communicator& communicator, In in, Out out, int root, const Options& options = {}) {
+  return detail::start(communicator, detail::rooted(detail::call_on(Collective::gather, in, out, options), root));
 }
 
 /// Blocks of different lengths: rank r gives `counts[r]` elements. `counts` has an entry for each rank and is the same
 /// on all; `out` has the sum of them at the root.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-void gather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, std::span<const std::size_t> counts,
-            int root, const Options& options = {}) {
-  detail::run(
-      communicator,
-      detail::by_counts(detail::rooted(detail::call_on<T>(Collective::gather, in, out, options), root), counts));
+template <detail::Output Out, detail::InputFor<Out> In>
+void gather(Communicator& communicator, In in, Out out, std::span<const std::size_t> counts, int root,
+            const Options& options = {}) {
+  detail::run(communicator,
+              detail::by_counts(detail::rooted(detail::call_on(Collective::gather, in, out, options), root), counts));
 }
 
 /// The same without waiting. `counts` may go once the call has returned.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N>
-[[nodiscard]] Work igather(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                           std::span<const std::size_t> counts, int root, const Options& options = {}) {
+template <detail::Output Out, detail::InputFor<Out> In>
+[[nodiscard]] Work igather(Communicator& communicator, In in, Out out, std::span<const std::size_t> counts, int root,
+                           const Options& options = {}) {
   return detail::start(
       communicator,
-      detail::by_counts(detail::rooted(detail::call_on<T>(Collective::gather, in, out, options), root), counts));
+      detail::by_counts(detail::rooted(detail::call_on(Collective::gather, in, out, options), root), counts));
 }
 
 }  // namespace rondo

@@ -19,40 +19,37 @@ namespace rondo {
 ///
 /// Throws Error: `invalid_argument` (a root that is no rank too) and `concurrent_use` at the call;
 /// `collective_mismatch`, `peer_failed`, `timed_out` as the operation goes.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-void reduce(Communicator& communicator, std::span<T, N> inout, Op op, int root, const Options& options = {}) {
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+void reduce(Communicator& communicator, Out inout, Op op, int root, const Options& options = {}) {
   detail::run(communicator,
-              detail::reducing<T>(detail::rooted(detail::in_place_call<T>(Collective::reduce, inout, options), root),
-                                  std::move(op)));
+              detail::reducing<detail::value_of<Out>>(
+                  detail::rooted(detail::in_place_call(Collective::reduce, inout, options), root), std::move(op)));
 }
 
 /// The same without waiting. `inout` belongs to the operation until the Work has completed.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work ireduce(Communicator& communicator, std::span<T, N> inout, Op op, int root,
-                           const Options& options = {}) {
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work ireduce(Communicator& communicator, Out inout, Op op, int root, const Options& options = {}) {
   return detail::start(
       communicator,
-      detail::reducing<T>(detail::rooted(detail::in_place_call<T>(Collective::reduce, inout, options), root),
-                          std::move(op)));
+      detail::reducing<detail::value_of<Out>>(
+          detail::rooted(detail::in_place_call(Collective::reduce, inout, options), root), std::move(op)));
 }
 
 /// From `in` to `out`. At the root they have the same number of elements and are one buffer or do not overlap;
 /// elsewhere `out` is not used and may be empty.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-void reduce(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op, int root,
-            const Options& options = {}) {
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+void reduce(Communicator& communicator, In in, Out out, Op op, int root, const Options& options = {}) {
   detail::run(communicator,
-              detail::reducing<T>(detail::rooted(detail::call_on<T>(Collective::reduce, in, out, options), root),
-                                  std::move(op)));
+              detail::reducing<detail::value_of<Out>>(
+                  detail::rooted(detail::call_on(Collective::reduce, in, out, options), root), std::move(op)));
 }
 
 /// The same without waiting. Both buffers belong to the operation until the Work has completed.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work ireduce(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op, int root,
-                           const Options& options = {}) {
-  return detail::start(
-      communicator, detail::reducing<T>(detail::rooted(detail::call_on<T>(Collective::reduce, in, out, options), root),
-                                        std::move(op)));
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work ireduce(Communicator& communicator, In in, Out out, Op op, int root, const Options& options = {}) {
+  return detail::start(communicator,
+                       detail::reducing<detail::value_of<Out>>(
+                           detail::rooted(detail::call_on(Collective::reduce, in, out, options), root), std::move(op)));
 }
 
 }  // namespace rondo

@@ -18,77 +18,73 @@ namespace rondo {
 ///
 /// Throws Error: `invalid_argument` (sizes that do not fit) and `concurrent_use` at the call; `collective_mismatch`,
 /// `peer_failed`, `timed_out` as the operation goes.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-void reduce_scatter(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op,
-                    const Options& options = {}) {
-  detail::run(communicator,
-              detail::reducing<T>(detail::call_on<T>(Collective::reduce_scatter, in, out, options), std::move(op)));
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+void reduce_scatter(Communicator& communicator, In in, Out out, Op op, const Options& options = {}) {
+  detail::run(communicator, detail::reducing<detail::value_of<Out>>(
+                                detail::call_on(Collective::reduce_scatter, in, out, options), std::move(op)));
 }
 
 /// The same without waiting. Both buffers belong to the operation until the Work has completed.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work ireduce_scatter(Communicator& communicator, std::span<In, N> in, std::span<T, M> out, Op op,
-                                   const Options& options = {}) {
-  return detail::start(
-      communicator,
-      detail::reducing<T>(detail::call_on<T>(Collective::reduce_scatter, in, out, options), std::move(op)));
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work ireduce_scatter(Communicator& communicator, In in, Out out, Op op, const Options& options = {}) {
+  return detail::start(communicator, detail::reducing<detail::value_of<Out>>(
+                                         detail::call_on(Collective::reduce_scatter, in, out, options), std::move(op)));
 }
 
 /// In place: `inout` has size * m elements; the caller's own block becomes the result, the others are only read.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-void reduce_scatter(Communicator& communicator, std::span<T, N> inout, Op op, const Options& options = {}) {
-  detail::run(communicator,
-              detail::reducing<T>(detail::in_place_call<T>(Collective::reduce_scatter, inout, options), std::move(op)));
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+void reduce_scatter(Communicator& communicator, Out inout, Op op, const Options& options = {}) {
+  detail::run(communicator, detail::reducing<detail::value_of<Out>>(
+                                detail::in_place_call(Collective::reduce_scatter, inout, options), std::move(op)));
 }
 
 /// The same without waiting. `inout` belongs to the operation until the Work has completed.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work ireduce_scatter(Communicator& communicator, std::span<T, N> inout, Op op,
-                                   const Options& options = {}) {
-  return detail::start(
-      communicator,
-      detail::reducing<T>(detail::in_place_call<T>(Collective::reduce_scatter, inout, options), std::move(op)));
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work ireduce_scatter(Communicator& communicator, Out inout, Op op, const Options& options = {}) {
+  return detail::start(communicator,
+                       detail::reducing<detail::value_of<Out>>(
+                           detail::in_place_call(Collective::reduce_scatter, inout, options), std::move(op)));
 }
 
 /// Blocks of different lengths: rank r gets `counts[r]` elements. `counts` has an entry for each rank and is the same
 /// on all; `in` has the sum of them.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-void reduce_scatter(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                    std::span<const std::size_t> counts, Op op, const Options& options = {}) {
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+void reduce_scatter(Communicator& communicator, In in, Out out, std::span<const std::size_t> counts, Op op,
+                    const Options& options = {}) {
   detail::run(
       communicator,
-      detail::reducing<T>(detail::by_counts(detail::call_on<T>(Collective::reduce_scatter, in, out, options), counts),
-                          std::move(op)));
+      detail::reducing<detail::value_of<Out>>(
+          detail::by_counts(detail::call_on(Collective::reduce_scatter, in, out, options), counts), std::move(op)));
 }
 
 /// The same without waiting. `counts` may go once the call has returned.
-template <Element T, std::size_t M, detail::InputOf<T> In, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work ireduce_scatter(Communicator& communicator, std::span<In, N> in, std::span<T, M> out,
-                                   std::span<const std::size_t> counts, Op op, const Options& options = {}) {
+template <detail::Output Out, detail::InputFor<Out> In, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work ireduce_scatter(Communicator& communicator, In in, Out out, std::span<const std::size_t> counts,
+                                   Op op, const Options& options = {}) {
   return detail::start(
       communicator,
-      detail::reducing<T>(detail::by_counts(detail::call_on<T>(Collective::reduce_scatter, in, out, options), counts),
-                          std::move(op)));
+      detail::reducing<detail::value_of<Out>>(
+          detail::by_counts(detail::call_on(Collective::reduce_scatter, in, out, options), counts), std::move(op)));
 }
 
 /// Blocks of different lengths, in place.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-void reduce_scatter(Communicator& communicator, std::span<T, N> inout, std::span<const std::size_t> counts, Op op,
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+void reduce_scatter(Communicator& communicator, Out inout, std::span<const std::size_t> counts, Op op,
                     const Options& options = {}) {
-  detail::run(communicator,
-              detail::reducing<T>(
-                  detail::by_counts(detail::in_place_call<T>(Collective::reduce_scatter, inout, options), counts),
-                  std::move(op)));
+  detail::run(
+      communicator,
+      detail::reducing<detail::value_of<Out>>(
+          detail::by_counts(detail::in_place_call(Collective::reduce_scatter, inout, options), counts), std::move(op)));
 }
 
 /// The same without waiting. `counts` may go once the call has returned.
-template <Element T, std::size_t N, ReduceOp<T> Op>
-[[nodiscard]] Work ireduce_scatter(Communicator& communicator, std::span<T, N> inout,
-                                   std::span<const std::size_t> counts, Op op, const Options& options = {}) {
+template <detail::Output Out, ReduceOp<detail::value_of<Out>> Op>
+[[nodiscard]] Work ireduce_scatter(Communicator& communicator, Out inout, std::span<const std::size_t> counts, Op op,
+                                   const Options& options = {}) {
   return detail::start(
-      communicator, detail::reducing<T>(
-                        detail::by_counts(detail::in_place_call<T>(Collective::reduce_scatter, inout, options), counts),
-                        std::move(op)));
+      communicator,
+      detail::reducing<detail::value_of<Out>>(
+          detail::by_counts(detail::in_place_call(Collective::reduce_scatter, inout, options), counts), std::move(op)));
 }
 
 }  // namespace rondo

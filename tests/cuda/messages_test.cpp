@@ -1,72 +1,56 @@
 #include <csignal>
 #include <string>
-#include <vector>
 
-#include "tests/process/launched.hpp"
-#include "tests/support/catch.hpp"
+#include "tests/cuda/device_ranks.hpp"
 
 // Messages of memory of devices, between processes under rondo-run (message_rank.cpp).
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
 
-namespace {
-
-Launched::Ended ranks(int number, const std::string& act, const std::vector<std::string>& variables = {}) {
-  std::vector<std::string> words{"-n", std::to_string(number), "-x", "RONDO_TIMEOUT=30"};
-  for (const std::string& variable : variables) words.insert(words.end(), {"-x", variable});
-  words.insert(words.end(), {"--", MESSAGE_RANK, act});
-  return launch(words);
-}
-
-void check_ranks(int number, const std::string& act, const std::vector<std::string>& variables = {}) {
-  const auto ended = ranks(number, act, variables);
-  INFO(act << ": " << ended.out << ended.err);
-  CHECK(ended.status == 0);
-  CHECK(ended.err.empty());
-}
-
-}  // namespace
-
 TEST_CASE("messages between devices and hosts arrive whole, by every transport", "[cuda][messages]") {
   const std::string transport = GENERATE("shm", "unix", "tcp");
-  check_ranks(3, "around", {"RONDO_TRANSPORT=" + transport});
+  check_ranks(MESSAGE_RANK, 3, "around", {"RONDO_TRANSPORT=" + transport});
 }
 
 TEST_CASE("devices that are late, by many seeds", "[cuda][messages]") {
   for (const char* seed : {"1", "2", "3"}) {
-    check_ranks(2, "many", {std::string("FAKECUDA_SEED=") + seed});
-    check_ranks(2, "stream-waits", {std::string("FAKECUDA_SEED=") + seed});
+    check_ranks(MESSAGE_RANK, 2, "many", {std::string("FAKECUDA_SEED=") + seed});
+    check_ranks(MESSAGE_RANK, 2, "stream-waits", {std::string("FAKECUDA_SEED=") + seed});
   }
 }
 
 TEST_CASE("more messages at a time than there are events keep their order", "[cuda][messages]") {
-  check_ranks(2, "many");
+  check_ranks(MESSAGE_RANK, 2, "many");
 }
 
-TEST_CASE("a rank sends memory of its device to itself", "[cuda][messages]") { check_ranks(2, "to-itself"); }
+TEST_CASE("a rank sends memory of its device to itself", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "to-itself");
+}
 
 TEST_CASE("memory that is freed and allocated again is unmapped by the others first", "[cuda][messages]") {
-  check_ranks(4, "coming-and-going");
-  check_ranks(2, "registered");
+  check_ranks(MESSAGE_RANK, 4, "coming-and-going");
+  check_ranks(MESSAGE_RANK, 2, "registered");
 }
 
 TEST_CASE("a send waits on the device for what its stream has yet to write", "[cuda][messages]") {
-  check_ranks(2, "sender-is-behind");
+  check_ranks(MESSAGE_RANK, 2, "sender-is-behind");
 }
 
 TEST_CASE("a receive waits on the device for what its stream has yet to read", "[cuda][messages]") {
-  check_ranks(2, "receiver-is-behind");
+  check_ranks(MESSAGE_RANK, 2, "receiver-is-behind");
 }
 
 TEST_CASE("a stream waits for what is received instead of the host", "[cuda][messages]") {
-  check_ranks(2, "stream-waits");
+  check_ranks(MESSAGE_RANK, 2, "stream-waits");
 }
 
-TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messages]") { check_ranks(2, "mistakes"); }
+TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "mistakes");
+}
 
 TEST_CASE("without a driver the error says what was looked for", "[cuda][messages]") {
-  const auto ended = ranks(1, "no-driver", {"RONDO_CUDA_LIBRARY=" NO_DRIVER});
+  const auto ended = run_ranks(MESSAGE_RANK, 1, "no-driver", {"RONDO_CUDA_LIBRARY=" NO_DRIVER});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring(NO_DRIVER));
@@ -74,7 +58,7 @@ TEST_CASE("without a driver the error says what was looked for", "[cuda][message
 
 TEST_CASE("a rank that is killed fails the messages of devices with it", "[cuda][messages]") {
   const std::string act = GENERATE("receiver-dies", "sender-dies");
-  const auto ended = ranks(2, act);
+  const auto ended = run_ranks(MESSAGE_RANK, 2, act);
   INFO(act << ": " << ended.out << ended.err);
   CHECK(ended.status == 128 + SIGKILL);
   CHECK_THAT(ended.out, ContainsSubstring("rank 1 died: killed by SIGKILL"));
@@ -83,7 +67,7 @@ TEST_CASE("a rank that is killed fails the messages of devices with it", "[cuda]
 
 TEST_CASE("what cannot be mapped goes through the host, and the log says why once", "[cuda][messages]") {
   const std::string call = GENERATE("cuIpcOpenMemHandle", "cuIpcGetMemHandle", "cuIpcOpenEventHandle");
-  const auto ended = ranks(3, "around", {"FAKECUDA_FAIL=" + call + ":1:2"});
+  const auto ended = run_ranks(MESSAGE_RANK, 3, "around", {"FAKECUDA_FAIL=" + call + ":1:2"});
   INFO(call << ": " << ended.out << ended.err);
   CHECK(ended.status == 0);
   for (const char* rank : {"0", "1", "2"}) {
@@ -93,7 +77,7 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
 }
 
 TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages]") {
-  const auto ended = ranks(2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("5000 bytes"));

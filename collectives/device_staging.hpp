@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <span>
+
+#include <rondo/collective_call.hpp>
+#include <rondo/task.hpp>
+
+#include "runtime/operation.hpp"
+
+namespace rondo::detail {
+
+struct DeviceBuffer;
+
+/// A collective on memory of devices that is done on the host: what this rank gives is copied to the host first, what
+/// it gets is copied to the device last. Every algorithm, transport, element type and operator serves it.
+class DeviceStaging {
+ public:
+  /// Makes the call one on the host's memory. Throws the caller's mistakes. Under the engine's lock.
+  DeviceStaging(Group& group, CollectiveCall& call);
+  /// What has not been queued on the device by then never is.
+  ~DeviceStaging();
+  DeviceStaging(const DeviceStaging&) = delete;
+  DeviceStaging& operator=(const DeviceStaging&) = delete;
+
+  Task bring(Operation& operation);
+  Task take(Operation& operation);
+  /// What is queued on the stream from here on comes after the result. False: that is not known yet.
+  bool order(CudaStream stream) const;
+
+ private:
+  /// One of the caller's buffers, and the host's copy of it.
+  struct Buffer {
+    std::shared_ptr<DeviceBuffer> device;
+    std::shared_ptr<std::byte[]> host;
+    std::size_t bytes = 0;
+  };
+  /// A copy on its way.
+  struct Copy {
+    bool over = false;
+    std::exception_ptr failure;
+  };
+
+  Buffer buffer(const void* data, std::size_t bytes, CudaStream stream, const CollectiveCall& call);
+  static Task wait(Operation& operation, std::shared_ptr<Copy> copy);
+
+  Group& group_;
+  Buffer in_, out_;
+  bool brings_out_ = false;  ///< the input lies in the output
+  bool takes_out_ = false;
+  bool taken_ = false;  ///< the copy of the result has been started
+};
+
+}  // namespace rondo::detail

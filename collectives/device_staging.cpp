@@ -1,7 +1,5 @@
 #include "collectives/device_staging.hpp"
 
-#include <cstdint>
-
 #include <rondo/error.hpp>
 
 #include "collectives/arguments.hpp"
@@ -31,23 +29,18 @@ bool gets(const CollectiveCall& call, int rank) {
 
 }  // namespace
 
-DeviceStaging::DeviceStaging(Group& group, CollectiveCall& call) : group_(group) {
+DeviceStaging::DeviceStaging(Group& group, CollectiveCall& call)
+    : group_(group), brings_out_(call.in_place && gives(call, group.rank())), takes_out_(gets(call, group.rank())) {
   check_arguments(call, group.rank(), group.size());
-  const std::size_t in_bytes = call.in_count * call.element_bytes;
-  const std::size_t out_bytes = call.out_count * call.element_bytes;
-  const auto in = reinterpret_cast<std::uintptr_t>(call.in);
-  const auto out = reinterpret_cast<std::uintptr_t>(call.out);
-  const bool in_out = call.in_place || (in >= out && in < out + out_bytes);
-  const bool needs_in = gives(call, group.rank());
-  if (gets(call, group.rank()) || (in_out && needs_in)) out_ = buffer(call.out, out_bytes, call.out_stream, call);
-  if (!in_out && needs_in) in_ = buffer(call.in, in_bytes, call.in_stream, call);
-
+  if (brings_out_ || takes_out_) {
+    out_ = buffer(call.out, call.out_count * call.element_bytes, call.out_stream, call);
+  }
+  if (!call.in_place && gives(call, group.rank())) {
+    in_ = buffer(call.in, call.in_count * call.element_bytes, call.in_stream, call);
+  }
   call.on_device = false;
-  // What lies in the output lies in it on the host too.
-  call.in = in_out ? out_.host.get() + (call.in_place ? 0 : in - out) : in_.host.get();
+  call.in = in_.host.get();
   call.out = out_.host.get();
-  brings_out_ = in_out && needs_in;
-  takes_out_ = gets(call, group.rank());
 }
 
 DeviceStaging::~DeviceStaging() {

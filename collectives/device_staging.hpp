@@ -48,8 +48,8 @@ class DeviceStaging {
 
   Group& group_;
   Buffer in_, out_;
-  bool brings_out_ = false;  ///< the input lies in the output
-  bool takes_out_ = false;
+  const bool brings_out_;  ///< the input lies in the output
+  const bool takes_out_;
   bool taken_ = false;  ///< the copy of the result has been started
 };
 

@@ -51,6 +51,7 @@ struct Driver {
   Call<StreamHandle> cuStreamQuery{"cuStreamQuery"};
   Call<StreamHandle> cuStreamSynchronize{"cuStreamSynchronize"};
   Call<StreamHandle, EventHandle, unsigned> cuStreamWaitEvent{"cuStreamWaitEvent"};
+  Call<StreamHandle, CaptureStatus*> cuStreamIsCapturing{"cuStreamIsCapturing"};
 
   Call<EventHandle*, unsigned> cuEventCreate{"cuEventCreate"};
   Call<EventHandle> cuEventDestroy{"cuEventDestroy_v2"};
@@ -61,6 +62,9 @@ struct Driver {
 
   Call<Address*, std::size_t> cuMemAlloc{"cuMemAlloc_v2"};
   Call<Address> cuMemFree{"cuMemFree_v2"};
+  Call<std::size_t*, std::size_t*> cuMemGetInfo{"cuMemGetInfo_v2"};
+  Call<void**, std::size_t, unsigned> cuMemHostAlloc{"cuMemHostAlloc"};
+  Call<void*> cuMemFreeHost{"cuMemFreeHost"};
   Call<unsigned, PointerAttribute*, void**, Address> cuPointerGetAttributes{"cuPointerGetAttributes"};
   Call<IpcMemoryHandle*, Address> cuIpcGetMemHandle{"cuIpcGetMemHandle"};
   Call<Address*, IpcMemoryHandle, unsigned> cuIpcOpenMemHandle{"cuIpcOpenMemHandle_v2"};
@@ -69,6 +73,7 @@ struct Driver {
   Call<Address, Address, std::size_t, StreamHandle> cuMemcpyDtoDAsync{"cuMemcpyDtoDAsync_v2"};
   Call<Address, const void*, std::size_t, StreamHandle> cuMemcpyHtoDAsync{"cuMemcpyHtoDAsync_v2"};
   Call<void*, Address, std::size_t, StreamHandle> cuMemcpyDtoHAsync{"cuMemcpyDtoHAsync_v2"};
+  Call<Address, unsigned char, std::size_t, StreamHandle> cuMemsetD8Async{"cuMemsetD8Async"};
 
   Call<ModuleHandle*, const void*> cuModuleLoadData{"cuModuleLoadData"};
   Call<ModuleHandle> cuModuleUnload{"cuModuleUnload"};
@@ -83,11 +88,11 @@ struct Driver {
                     cuDeviceGetName, cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer,
                     cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxPushCurrent, cuCtxPopCurrent,
                     cuCtxGetCurrent, cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy,
-                    cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent, cuEventCreate, cuEventDestroy, cuEventRecord,
-                    cuEventQuery, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc, cuMemFree,
-                    cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle,
-                    cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuModuleLoadData, cuModuleUnload,
-                    cuModuleGetFunction, cuLaunchKernel);
+                    cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing, cuEventCreate,
+                    cuEventDestroy, cuEventRecord, cuEventQuery, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc,
+                    cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost, cuPointerGetAttributes, cuIpcGetMemHandle,
+                    cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync,
+                    cuMemsetD8Async, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
   }
 
   /// Calls one of the functions above; throws CudaError unless it succeeds.

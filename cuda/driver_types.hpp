@@ -67,6 +67,9 @@ enum class PointerAttribute : int {
   memory_pool = 17,
 };
 
+/// Whether what is queued on a stream becomes part of a graph instead of being done.
+enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
+
 inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;

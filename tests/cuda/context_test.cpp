@@ -84,6 +84,36 @@ TEST_CASE("a stream with work to do is not idle", "[cuda][context][stand-in]") {
   CHECK(device.stream.idle());
 }
 
+TEST_CASE("a stream makes no graph, and memory that is set has its value", "[cuda][context]") {
+  const DeviceUnderTest device;
+  const Driver& driver = device.driver();
+  CaptureStatus status = CaptureStatus::active;
+  driver.must(driver.cuStreamIsCapturing, device.stream.handle(), &status);
+  CHECK(status == CaptureStatus::none);
+  const DeviceMemory memory(device.context, 4096);
+  device.fill(memory.address(), 4096, std::byte{1});
+  driver.must(driver.cuMemsetD8Async, memory.address() + 100, static_cast<unsigned char>(2), std::size_t{1000},
+              device.stream.handle());
+  CHECK(device.holds(memory.address() + 100, 1000, std::byte{2}));
+  CHECK(device.holds(memory.address() + 1100, 1000, std::byte{1}));
+}
+
+TEST_CASE("allocated memory is no longer free", "[cuda][context]") {
+  const DeviceUnderTest device;
+  const Driver& driver = device.driver();
+  const auto free_bytes = [&] {
+    const Current current(device.context);
+    std::size_t free = 0;
+    std::size_t total = 0;
+    driver.must(driver.cuMemGetInfo, &free, &total);
+    CHECK(free <= total);
+    return free;
+  };
+  const std::size_t before = free_bytes();
+  const DeviceMemory memory(device.context, 64 << 20);
+  CHECK(free_bytes() + (64 << 20) <= before);
+}
+
 TEST_CASE("several devices reach those that the machine says", "[cuda][context][stand-in]") {
   if (!is_stand_in()) return;
   Child child({"reach"}, {"FAKECUDA_DEVICES=3", "FAKECUDA_PEERS=0-1"});

@@ -36,6 +36,7 @@ constexpr bool same_call<Call<Ours...>, CUresult(Theirs...)> = []() {
 #undef cuIpcOpenMemHandle
 #undef cuMemAlloc
 #undef cuMemFree
+#undef cuMemGetInfo
 #undef cuMemcpyDtoDAsync
 #undef cuMemcpyHtoDAsync
 #undef cuMemcpyDtoHAsync
@@ -60,6 +61,7 @@ SAME(cuStreamDestroy, ::cuStreamDestroy_v2);
 SAME(cuStreamQuery, ::cuStreamQuery);
 SAME(cuStreamSynchronize, ::cuStreamSynchronize);
 SAME(cuStreamWaitEvent, ::cuStreamWaitEvent);
+SAME(cuStreamIsCapturing, ::cuStreamIsCapturing);
 SAME(cuEventCreate, ::cuEventCreate);
 SAME(cuEventDestroy, ::cuEventDestroy_v2);
 SAME(cuEventRecord, ::cuEventRecord);
@@ -68,6 +70,9 @@ SAME(cuIpcGetEventHandle, ::cuIpcGetEventHandle);
 SAME(cuIpcOpenEventHandle, ::cuIpcOpenEventHandle);
 SAME(cuMemAlloc, ::cuMemAlloc_v2);
 SAME(cuMemFree, ::cuMemFree_v2);
+SAME(cuMemGetInfo, ::cuMemGetInfo_v2);
+SAME(cuMemHostAlloc, ::cuMemHostAlloc);
+SAME(cuMemFreeHost, ::cuMemFreeHost);
 SAME(cuPointerGetAttributes, ::cuPointerGetAttributes);
 SAME(cuIpcGetMemHandle, ::cuIpcGetMemHandle);
 SAME(cuIpcOpenMemHandle, ::cuIpcOpenMemHandle_v2);
@@ -75,6 +80,7 @@ SAME(cuIpcCloseMemHandle, ::cuIpcCloseMemHandle);
 SAME(cuMemcpyDtoDAsync, ::cuMemcpyDtoDAsync_v2);
 SAME(cuMemcpyHtoDAsync, ::cuMemcpyHtoDAsync_v2);
 SAME(cuMemcpyDtoHAsync, ::cuMemcpyDtoHAsync_v2);
+SAME(cuMemsetD8Async, ::cuMemsetD8Async);
 SAME(cuModuleLoadData, ::cuModuleLoadData);
 SAME(cuModuleUnload, ::cuModuleUnload);
 SAME(cuModuleGetFunction, ::cuModuleGetFunction);
@@ -113,6 +119,11 @@ static_assert(is(PointerAttribute::range_start, CU_POINTER_ATTRIBUTE_RANGE_START
 static_assert(is(PointerAttribute::range_bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE));
 static_assert(is(PointerAttribute::memory_pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE));
 static_assert(static_cast<int>(DeviceAttribute::multiprocessor_count) == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+
+constexpr bool is(CaptureStatus ours, CUstreamCaptureStatus theirs) { return static_cast<int>(ours) == theirs; }
+static_assert(is(CaptureStatus::none, CU_STREAM_CAPTURE_STATUS_NONE));
+static_assert(is(CaptureStatus::active, CU_STREAM_CAPTURE_STATUS_ACTIVE));
+static_assert(is(CaptureStatus::invalidated, CU_STREAM_CAPTURE_STATUS_INVALIDATED));
 
 static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);

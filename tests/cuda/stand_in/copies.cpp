@@ -45,3 +45,16 @@ Result cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t bytes, Str
 Result cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, StreamHandle stream) {
   return queue_copy("cuMemcpyDtoHAsync", {reinterpret_cast<Address>(to), false}, {from, true}, bytes, stream);
 }
+
+Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, StreamHandle handle) {
+  constexpr const char* kCall = "cuMemsetD8Async";
+  if (const Result result = entered(kCall); result != Result::success) return result;
+  StreamState& stream = stream_of(handle);
+  if (bytes == 0) return Result::success;
+  if (!check_access(kCall, to, bytes, kAnyDevice)) return Result::invalid_value;
+  stream.queue([=] {
+    check_access(kCall, to, bytes, kAnyDevice);
+    std::memset(reinterpret_cast<void*>(to), value, bytes);
+  });
+  return Result::success;
+}

@@ -209,6 +209,16 @@ Result cuMemFreeAsync(Address address, StreamHandle) {
   return release(address, "cuMemFreeAsync");
 }
 
+Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  if (const Result result = entered_in_context("cuMemGetInfo"); result != Result::success) return result;
+  Memory& state = memory();
+  const std::scoped_lock lock(state.mutex);
+  *total = kArena;
+  *free = kArena;
+  for (const auto& [begin, range] : state.ranges) *free -= range.bytes;
+  return Result::success;
+}
+
 Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values, Address address) {
   if (const Result result = entered("cuPointerGetAttributes"); result != Result::success) return result;
   Memory& state = memory();

@@ -160,3 +160,10 @@ Result cuStreamSynchronize(StreamHandle stream) {
   stream_of(stream).synchronize();
   return Result::success;
 }
+
+Result cuStreamIsCapturing(StreamHandle stream, CaptureStatus* status) {
+  if (const Result result = entered("cuStreamIsCapturing"); result != Result::success) return result;
+  stream_of(stream);
+  *status = CaptureStatus::none;
+  return Result::success;
+}

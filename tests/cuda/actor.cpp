@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -18,6 +19,7 @@
 #include "cuda/export_registry.hpp"
 #include "cuda/import_table.hpp"
 #include "cuda/reduction.hpp"
+#include "cuda/staging.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/wire_text.hpp"
 
@@ -220,6 +222,8 @@ void use_everything(const Handles& handles) {
   reductions.combine(reductions.find("float", "sum"), {data, data, data, 1000}, device.stream.handle());
   device.stream.synchronize();
   device.stream.idle();
+  Staging staging(device.context);
+  staging.take(kBytes);
   events.done({.index = 0, .generation = 1});
 }
 
@@ -232,6 +236,26 @@ void everything(const Handles& handles) {
     const std::string what = error.what();
     const std::string library = std::string(STAND_IN) + ": ";
     say("caught " + (what.starts_with(library) ? what.substr(library.size()) : what));
+  }
+}
+
+/// Two blocks in turn, each bigger than what is kept: what each is, and whether copies through it are right.
+void stage(const Handles&) {
+  const DeviceUnderTest device;
+  const DeviceMemory memory(device.context, kBytes);
+  Staging staging(device.context, 4096);
+  for (const std::byte value : {std::byte{1}, std::byte{2}}) {
+    try {
+      const Staging::Block block = staging.take(kBytes);
+      const std::span<std::byte> content(block.data(), block.size());
+      std::fill(content.begin(), content.end(), value);
+      device.write(memory.address(), content);
+      device.stream.synchronize();
+      const bool right = device.holds(memory.address(), kBytes, value);
+      say(std::string(block.pinned() ? "pinned" : "ordinary") + (right ? "" : ", wrong"));
+    } catch (const CudaError& error) {
+      say(std::string("caught ") + error.what());
+    }
   }
 }
 
@@ -332,6 +356,28 @@ void leave_memory(const Handles&) {
     Address address = 0;
     driver.cuMemAlloc(&address, kBytes);
   });
+}
+
+void leave_host_memory(const Handles&) {
+  leave([](const Driver& driver) {
+    void* address = nullptr;
+    driver.cuMemHostAlloc(&address, kBytes, 0);
+  });
+}
+
+void free_host_memory_twice(const Handles&) {
+  const DeviceUnderTest device;
+  const Current current(device.context);
+  void* address = nullptr;
+  device.driver().must(device.driver().cuMemHostAlloc, &address, kBytes, 0U);
+  device.driver().cuMemFreeHost(address);
+  device.driver().cuMemFreeHost(address);
+}
+
+void memset_beyond_end(const Handles&) {
+  const DeviceUnderTest device;
+  const DeviceMemory memory(device.context, kBytes);
+  device.driver().cuMemsetD8Async(memory.address(), 0, kBytes + 1, device.stream.handle());
 }
 
 void leave_event(const Handles&) {
@@ -441,6 +487,7 @@ const std::map<std::string, void (*)(const Handles&)> kActs{
     {"reach", reach},
     {"map_on_second", map_on_second},
     {"everything", everything},
+    {"stage", stage},
     {"free_twice", free_twice},
     {"free_inside", free_inside},
     {"copy_from_freed", copy_from_freed},
@@ -453,6 +500,9 @@ const std::map<std::string, void (*)(const Handles&)> kActs{
     {"query_before_record", query_before_record},
     {"leave_memory", leave_memory},
     {"leave_event", leave_event},
+    {"leave_host_memory", leave_host_memory},
+    {"free_host_memory_twice", free_host_memory_twice},
+    {"memset_beyond_end", memset_beyond_end},
     {"leave_stream", leave_stream},
     {"leave_module", leave_module},
     {"leave_mapping", leave_mapping},

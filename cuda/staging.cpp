@@ -1,0 +1,86 @@
+#include "cuda/staging.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+namespace rondo::cuda {
+namespace {
+
+constexpr std::size_t kSmallestBytes = 4096;
+
+}  // namespace
+
+Staging::Block& Staging::Block::operator=(Block&& other) noexcept {
+  if (this != &other) {
+    give_back();
+    staging_ = std::exchange(other.staging_, nullptr);
+    data_ = other.data_;
+    size_ = other.size_;
+    capacity_ = other.capacity_;
+    pinned_ = other.pinned_;
+  }
+  return *this;
+}
+
+void Staging::Block::give_back() noexcept {
+  if (staging_ == nullptr) return;
+  if (pinned_) {
+    staging_->give_back(data_, capacity_);
+  } else {
+    ::operator delete(data_);
+  }
+  staging_ = nullptr;
+}
+
+Staging::~Staging() {
+  for (Free* first : free_) {
+    while (first != nullptr) unpin(std::exchange(first, first->next));
+  }
+}
+
+std::size_t Staging::capacity_for(std::size_t bytes) const noexcept {
+  // What will not be kept needs no room to spare for others.
+  return bytes > most_free_bytes_ ? bytes : std::bit_ceil(std::max(bytes, kSmallestBytes));
+}
+
+Staging::Free*& Staging::first_free(std::size_t capacity) noexcept {
+  return free_[static_cast<std::size_t>(std::countr_zero(capacity))];
+}
+
+Staging::Block Staging::take(std::size_t bytes) {
+  const std::size_t capacity = capacity_for(bytes);
+  if (std::has_single_bit(capacity)) {
+    if (Free*& first = first_free(capacity); first != nullptr) {
+      void* const data = std::exchange(first, first->next);
+      free_bytes_ -= capacity;
+      return {*this, static_cast<std::byte*>(data), bytes, capacity, true};
+    }
+  }
+  const Driver& driver = context_.driver();
+  const Current current(context_);
+  void* data = nullptr;
+  const Result result = driver.cuMemHostAlloc(&data, capacity, 0U);
+  if (result == Result::out_of_memory) {
+    return {*this, static_cast<std::byte*>(::operator new(capacity)), bytes, capacity, false};
+  }
+  if (result != Result::success) driver.fail(driver.cuMemHostAlloc.name, result, {.peer = -1, .bytes = capacity});
+  return {*this, static_cast<std::byte*>(data), bytes, capacity, true};
+}
+
+void Staging::give_back(std::byte* data, std::size_t capacity) noexcept {
+  if (capacity > most_free_bytes_ - free_bytes_) return unpin(data);
+  Free*& first = first_free(capacity);
+  first = new (data) Free{first};
+  free_bytes_ += capacity;
+}
+
+void Staging::unpin(void* data) noexcept {
+  const Driver& driver = context_.driver();
+  ContextHandle popped = nullptr;
+  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  driver.cuMemFreeHost(data);
+  driver.cuCtxPopCurrent(&popped);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "cuda/context.hpp"
+
+namespace rondo::cuda {
+
+/// Memory of the host that is pinned, so that copies to and from a device run beside the host: for messages that go
+/// through it. Pinning takes long, so blocks are kept when they are given back, and used again.
+///
+/// Where no more can be pinned, ordinary memory is handed out: copies are right, and block the host while they last.
+///
+/// Belongs to one thread at a time. The context outlives it, and it outlives its blocks.
+class Staging {
+ public:
+  static constexpr std::size_t kMostFreeBytes = std::size_t{64} << 20;
+
+  /// Given back when it goes; the device must then be done with it.
+  class Block {
+   public:
+    Block(Block&& other) noexcept
+        : staging_(std::exchange(other.staging_, nullptr)),
+          data_(other.data_),
+          size_(other.size_),
+          capacity_(other.capacity_),
+          pinned_(other.pinned_) {}
+    Block& operator=(Block&& other) noexcept;
+    ~Block() { give_back(); }
+
+    std::byte* data() const noexcept { return data_; }
+    /// What was asked for.
+    std::size_t size() const noexcept { return size_; }
+    bool pinned() const noexcept { return pinned_; }
+
+   private:
+    friend class Staging;
+    Block(Staging& staging, std::byte* data, std::size_t size, std::size_t capacity, bool pinned) noexcept
+        : staging_(&staging), data_(data), size_(size), capacity_(capacity), pinned_(pinned) {}
+    void give_back() noexcept;
+
+    Staging* staging_;
+    std::byte* data_;
+    std::size_t size_;
+    std::size_t capacity_;
+    bool pinned_;
+  };
+
+  /// Keeps at most `most_free_bytes` that nobody uses; what is given back beyond is freed.
+  explicit Staging(const PrimaryContext& context, std::size_t most_free_bytes = kMostFreeBytes)
+      : context_(context), most_free_bytes_(most_free_bytes) {}
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  /// `bytes` bytes, with anything in them. Throws CudaError, but not for want of memory that can be pinned;
+  /// std::bad_alloc for want of any.
+  Block take(std::size_t bytes);
+
+  std::size_t free_bytes() const noexcept { return free_bytes_; }
+
+ private:
+  /// A free block holds this itself, so that giving one back needs no memory.
+  struct Free {
+    Free* next;
+  };
+
+  std::size_t capacity_for(std::size_t bytes) const noexcept;
+  Free*& first_free(std::size_t capacity) noexcept;
+  void give_back(std::byte* data, std::size_t capacity) noexcept;
+  void unpin(void* data) noexcept;
+
+  const PrimaryContext& context_;
+  std::size_t most_free_bytes_;
+  std::size_t free_bytes_ = 0;
+  std::array<Free*, 64> free_{};  ///< by the logarithm of their capacity
+};
+
+}  // namespace rondo::cuda

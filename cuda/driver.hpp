@@ -57,6 +57,7 @@ struct Driver {
   Call<EventHandle> cuEventDestroy{"cuEventDestroy_v2"};
   Call<EventHandle, StreamHandle> cuEventRecord{"cuEventRecord"};
   Call<EventHandle> cuEventQuery{"cuEventQuery"};
+  Call<float*, EventHandle, EventHandle> cuEventElapsedTime{"cuEventElapsedTime"};
   Call<IpcEventHandle*, EventHandle> cuIpcGetEventHandle{"cuIpcGetEventHandle"};
   Call<EventHandle*, IpcEventHandle> cuIpcOpenEventHandle{"cuIpcOpenEventHandle"};
 
@@ -89,10 +90,11 @@ struct Driver {
                     cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxPushCurrent, cuCtxPopCurrent,
                     cuCtxGetCurrent, cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy,
                     cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing, cuEventCreate,
-                    cuEventDestroy, cuEventRecord, cuEventQuery, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc,
-                    cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost, cuPointerGetAttributes, cuIpcGetMemHandle,
-                    cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync,
-                    cuMemsetD8Async, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
+                    cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle,
+                    cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost,
+                    cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle,
+                    cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemsetD8Async, cuModuleLoadData,
+                    cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
   }
 
   /// Calls one of the functions above; throws CudaError unless it succeeds.

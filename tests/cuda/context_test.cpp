@@ -114,6 +114,29 @@ TEST_CASE("allocated memory is no longer free", "[cuda][context]") {
   CHECK(free_bytes() + (64 << 20) <= before);
 }
 
+TEST_CASE("the time between two events that are done is known", "[cuda][context]") {
+  const DeviceUnderTest device;
+  const Driver& driver = device.driver();
+  const DeviceMemory memory(device.context, 1 << 20);
+  const Current current(device.context);
+  EventHandle first = nullptr;
+  EventHandle last = nullptr;
+  EventHandle untimed = nullptr;
+  driver.must(driver.cuEventCreate, &first, 0U);
+  driver.must(driver.cuEventCreate, &last, 0U);
+  driver.must(driver.cuEventCreate, &untimed, kEventDisableTiming);
+  float milliseconds = -1;
+  CHECK(driver.cuEventElapsedTime(&milliseconds, first, last) == Result::invalid_handle);
+  for (const EventHandle event : {first, untimed, last}) {
+    driver.must(driver.cuEventRecord, event, device.stream.handle());
+    device.fill(memory.address(), 1 << 20, std::byte{1});
+  }
+  CHECK(driver.cuEventElapsedTime(&milliseconds, first, last) == Result::success);
+  CHECK(milliseconds > 0);
+  CHECK(driver.cuEventElapsedTime(&milliseconds, first, untimed) == Result::invalid_handle);
+  for (const EventHandle event : {first, untimed, last}) driver.cuEventDestroy(event);
+}
+
 TEST_CASE("several devices reach those that the machine says", "[cuda][context][stand-in]") {
   if (!is_stand_in()) return;
   Child child({"reach"}, {"FAKECUDA_DEVICES=3", "FAKECUDA_PEERS=0-1"});

@@ -33,6 +33,7 @@ constexpr bool same_call<Call<Ours...>, CUresult(Theirs...)> = []() {
 #undef cuCtxPopCurrent
 #undef cuStreamDestroy
 #undef cuEventDestroy
+#undef cuEventElapsedTime
 #undef cuIpcOpenMemHandle
 #undef cuMemAlloc
 #undef cuMemFree
@@ -66,6 +67,7 @@ SAME(cuEventCreate, ::cuEventCreate);
 SAME(cuEventDestroy, ::cuEventDestroy_v2);
 SAME(cuEventRecord, ::cuEventRecord);
 SAME(cuEventQuery, ::cuEventQuery);
+SAME(cuEventElapsedTime, ::cuEventElapsedTime_v2);
 SAME(cuIpcGetEventHandle, ::cuIpcGetEventHandle);
 SAME(cuIpcOpenEventHandle, ::cuIpcOpenEventHandle);
 SAME(cuMemAlloc, ::cuMemAlloc_v2);

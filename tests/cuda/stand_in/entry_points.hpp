@@ -34,6 +34,7 @@ RONDO_ENTRY(cuEventCreate, cuEventCreate);
 RONDO_ENTRY(cuEventDestroy, cuEventDestroy_v2);
 RONDO_ENTRY(cuEventRecord, cuEventRecord);
 RONDO_ENTRY(cuEventQuery, cuEventQuery);
+RONDO_ENTRY(cuEventElapsedTime, cuEventElapsedTime);
 RONDO_ENTRY(cuIpcGetEventHandle, cuIpcGetEventHandle);
 RONDO_ENTRY(cuIpcOpenEventHandle, cuIpcOpenEventHandle);
 RONDO_ENTRY(cuMemAlloc, cuMemAlloc_v2);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -21,12 +22,14 @@ namespace rondo::cuda {
 struct EventWords {
   std::atomic<std::uint32_t> recorded{0};   ///< the last that was queued
   std::atomic<std::uint32_t> completed{0};  ///< the last that a stream has come to
+  std::atomic<std::int64_t> when_ns{0};     ///< it came to that, by the steady clock
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 struct EventState {
   int device = 0;
   bool interprocess = false;
+  bool timing = false;
   bool imported = false;
   rondo::stand_in::SharedObject object;
   std::shared_ptr<EventWords> words;  ///< what is queued keeps them, when the event itself is gone
@@ -73,7 +76,10 @@ bool reached(const EventWords& words, std::uint32_t record) {
 }
 
 void complete(EventWords& words, std::uint32_t record) {
-  if (!reached(words, record)) words.completed.store(record, std::memory_order_release);
+  if (!reached(words, record)) {
+    words.when_ns = std::chrono::steady_clock::now().time_since_epoch().count();
+    words.completed.store(record, std::memory_order_release);
+  }
   ::syscall(SYS_futex, &words.completed, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
 }
 
@@ -105,8 +111,9 @@ Result cuEventCreate(EventHandle* event, unsigned flags) {
   auto made = std::make_unique<EventState>();
   made->device = current_device();
   made->interprocess = (flags & kEventInterprocess) != 0;
+  made->timing = (flags & kEventDisableTiming) == 0;
   if (made->interprocess) {
-    if ((flags & kEventDisableTiming) == 0) return Result::invalid_value;
+    if (made->timing) return Result::invalid_value;
     made->object = SharedObject::create(sizeof(EventWords));
     made->words = mapped_words(made->object);
     new (made->words.get()) EventWords;
@@ -146,6 +153,17 @@ Result cuEventQuery(EventHandle handle) {
   const EventState& event = event_of(handle);
   const std::uint32_t record = last_record(event, "cuEventQuery");
   return reached(*event.words, record) ? Result::success : Result::not_ready;
+}
+
+Result cuEventElapsedTime(float* milliseconds, EventHandle first, EventHandle last) {
+  if (const Result result = entered("cuEventElapsedTime"); result != Result::success) return result;
+  for (const EventHandle handle : {first, last}) {
+    const EventState& event = event_of(handle);
+    if (!event.timing || event.words->recorded == 0) return Result::invalid_handle;
+    if (!reached(*event.words, event.words->recorded)) return Result::not_ready;
+  }
+  *milliseconds = static_cast<float>(last->words->when_ns - first->words->when_ns) / 1e6F;
+  return Result::success;
 }
 
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle handle, unsigned) {

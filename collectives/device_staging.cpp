@@ -39,8 +39,8 @@ DeviceStaging::DeviceStaging(Group& group, CollectiveCall& call)
     in_ = buffer(call.in, call.in_count * call.element_bytes, call.in_stream, call);
   }
   call.on_device = false;
-  call.in = in_.host.get();
-  call.out = out_.host.get();
+  call.in = in_.data();
+  call.out = out_.data();
 }
 
 DeviceStaging::~DeviceStaging() {
@@ -57,7 +57,7 @@ DeviceStaging::Buffer DeviceStaging::buffer(const void* data, std::size_t bytes,
   given.stream = stream;
   Buffer made;
   made.device = group_.engine().devices().begin(given, to_string(call.collective).data());
-  made.host = std::make_shared_for_overwrite<std::byte[]>(bytes);
+  if (made.device) made.host = group_.engine().devices().stage(bytes);
   made.bytes = bytes;
   return made;
 }
@@ -66,7 +66,7 @@ Task DeviceStaging::bring(Operation& operation) {
   const Buffer& given = brings_out_ ? out_ : in_;
   if (!given.device) co_return;
   const auto copy = std::make_shared<Copy>();
-  group_.engine().devices().read(given.device, given.host.get(), group_.rank(),
+  group_.engine().devices().read(given.device, given.data(), group_.rank(),
                                  [copy, host = given.host](const std::exception_ptr& failure) {
                                    copy->failure = failure;
                                    copy->over = true;
@@ -79,7 +79,7 @@ Task DeviceStaging::take(Operation& operation) {
   if (!takes_out_ || !out_.device) co_return;
   const auto copy = std::make_shared<Copy>();
   taken_ = true;
-  group_.engine().devices().write(out_.device, std::span(out_.host.get(), out_.bytes), group_.rank(),
+  group_.engine().devices().write(out_.device, std::span(out_.data(), out_.bytes), group_.rank(),
                                   [copy, host = out_.host](const std::exception_ptr& failure) {
                                     copy->failure = failure;
                                     copy->over = true;

@@ -8,11 +8,10 @@
 #include <rondo/collective_call.hpp>
 #include <rondo/task.hpp>
 
+#include "runtime/device_messages.hpp"
 #include "runtime/operation.hpp"
 
 namespace rondo::detail {
-
-struct DeviceBuffer;
 
 /// A collective on memory of devices that is done on the host: what this rank gives is copied to the host first, what
 /// it gets is copied to the device last. Every algorithm, transport, element type and operator serves it.
@@ -34,7 +33,8 @@ class DeviceStaging {
   /// One of the caller's buffers, and the host's copy of it.
   struct Buffer {
     std::shared_ptr<DeviceBuffer> device;
-    std::shared_ptr<std::byte[]> host;
+    std::shared_ptr<cuda::Staging::Block> host;
+    std::byte* data() const noexcept { return host ? host->data() : nullptr; }
     std::size_t bytes = 0;
   };
   /// A copy on its way.

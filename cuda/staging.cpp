@@ -57,15 +57,18 @@ Staging::Block Staging::take(std::size_t bytes) {
       return {*this, static_cast<std::byte*>(data), bytes, capacity, true};
     }
   }
+  if (void* const data = pin(capacity)) return {*this, static_cast<std::byte*>(data), bytes, capacity, true};
+  return {*this, static_cast<std::byte*>(::operator new(capacity)), bytes, capacity, false};
+}
+
+void* Staging::pin(std::size_t capacity) noexcept {
   const Driver& driver = context_.driver();
-  const Current current(context_);
+  ContextHandle popped = nullptr;
   void* data = nullptr;
+  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return nullptr;
   const Result result = driver.cuMemHostAlloc(&data, capacity, 0U);
-  if (result == Result::out_of_memory) {
-    return {*this, static_cast<std::byte*>(::operator new(capacity)), bytes, capacity, false};
-  }
-  if (result != Result::success) driver.fail(driver.cuMemHostAlloc.name, result, {.peer = -1, .bytes = capacity});
-  return {*this, static_cast<std::byte*>(data), bytes, capacity, true};
+  driver.cuCtxPopCurrent(&popped);
+  return result == Result::success ? data : nullptr;
 }
 
 void Staging::give_back(std::byte* data, std::size_t capacity) noexcept {

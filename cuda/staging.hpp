@@ -11,7 +11,8 @@ namespace rondo::cuda {
 /// Memory of the host that is pinned, so that copies to and from a device run beside the host: for messages that go
 /// through it. Pinning takes long, so blocks are kept when they are given back, and used again.
 ///
-/// Where no more can be pinned, ordinary memory is handed out: copies are right, and block the host while they last.
+/// Where no more can be pinned, for whatever reason, ordinary memory is handed out: copies are right, and block the
+/// host while they last.
 ///
 /// Belongs to one thread at a time. The context outlives it, and it outlives its blocks.
 class Staging {
@@ -55,8 +56,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// `bytes` bytes, with anything in them. Throws CudaError, but not for want of memory that can be pinned;
-  /// std::bad_alloc for want of any.
+  /// `bytes` bytes, with anything in them. Throws std::bad_alloc.
   Block take(std::size_t bytes);
 
   std::size_t free_bytes() const noexcept { return free_bytes_; }
@@ -70,6 +70,7 @@ class Staging {
   std::size_t capacity_for(std::size_t bytes) const noexcept;
   Free*& first_free(std::size_t capacity) noexcept;
   void give_back(std::byte* data, std::size_t capacity) noexcept;
+  void* pin(std::size_t capacity) noexcept;
   void unpin(void* data) noexcept;
 
   const PrimaryContext& context_;

@@ -41,6 +41,7 @@ DeviceMessages::Device::Device(const cuda::Driver& driver, cuda::Device number)
       local_events(context),
       events(context, DeviceHello::kEvents),
       exports(driver),
+      staging(context),
       copies(context, local_events) {
   driver.must(driver.cuDeviceGetUuid, &uuid, number);
 }
@@ -184,15 +185,19 @@ void DeviceMessages::answered(int peer, std::uint32_t id) noexcept {
 
 void DeviceMessages::fetch(SendMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
-  buffer->staging.resize(buffer->bytes);
-  read(buffer, buffer->staging.data(), message.peer_rank(), [&message, buffer](const std::exception_ptr& failure) {
+  buffer->staging = stage(buffer->bytes);
+  read(buffer, buffer->staging->data(), message.peer_rank(), [&message, buffer](const std::exception_ptr& failure) {
     if (buffer->given_up) return;
     if (failure) return message.fail(error_of(failure, message));
-    message.peer_->send_fetched(message, buffer->staging);
+    message.peer_->send_fetched(message, std::span(buffer->staging->data(), buffer->bytes));
   });
 }
 
-// Memory that is not pinned is copied while the host waits: not before the caller's stream is there.
+std::shared_ptr<cuda::Staging::Block> DeviceMessages::stage(std::size_t bytes) {
+  return std::make_shared<cuda::Staging::Block>(device_->staging.take(bytes));
+}
+
+// Where memory could not be pinned the host waits for the copy: it is not queued before the caller's stream is there.
 
 void DeviceMessages::read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended) {
   buffer->copy = device_->copies.start({.to_host = to,
@@ -263,11 +268,13 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
 void DeviceMessages::store(ReceiveMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   message.state_ = ReceiveMessage::State::copying;
-  if (buffer->staging.empty()) return message.complete();
-  write(buffer, buffer->staging, message.status().source, [&message, buffer](const std::exception_ptr& failure) {
-    if (buffer->given_up) return;
-    message.complete(failure ? error_of(failure, message) : nullptr);
-  });
+  const std::size_t bytes = message.status().bytes;
+  if (bytes == 0) return message.complete();
+  write(buffer, std::span(buffer->staging->data(), bytes), message.status().source,
+        [&message, buffer](const std::exception_ptr& failure) {
+          if (buffer->given_up) return;
+          message.complete(failure ? error_of(failure, message) : nullptr);
+        });
 }
 
 bool DeviceMessages::order(const DeviceBuffer& buffer, CudaStream stream) {

@@ -20,6 +20,7 @@
 #include "cuda/export_registry.hpp"
 #include "cuda/import_table.hpp"
 #include "cuda/pointer.hpp"
+#include "cuda/staging.hpp"
 #include "runtime/device_frames.hpp"
 
 namespace rondo::detail {
@@ -35,8 +36,8 @@ struct DeviceBuffer {
   std::size_t bytes = 0;
   cuda::PointerFacts memory;
   CudaStream stream = nullptr;
-  cuda::EventHandle before = nullptr;  ///< all that the caller's stream had been given before the call
-  std::vector<std::byte> staging;      ///< for a payload that goes through the host
+  cuda::EventHandle before = nullptr;             ///< all that the caller's stream had been given before the call
+  std::shared_ptr<cuda::Staging::Block> staging;  ///< for a payload that goes through the host
   std::shared_ptr<cuda::Copies::Running> copy;
   bool given_up = false;  ///< the message is gone: what still runs has nobody to tell
 };
@@ -69,6 +70,9 @@ class DeviceMessages {
   bool pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
   /// Copies the payload, which is in the staging memory, to the device.
   void store(ReceiveMessage& message);
+
+  /// Memory of the host for copies. Only after `begin`.
+  std::shared_ptr<cuda::Staging::Block> stage(std::size_t bytes);
 
   // Of whole buffers. What was queued on the caller's stream before is done first. `peer` is for errors, which are
   // CudaErrors; what is copied from or to must live until `ended`, which owns it best.
@@ -116,6 +120,7 @@ class DeviceMessages {
     cuda::LocalEvents local_events;
     cuda::EventPool events;
     cuda::ExportRegistry exports;
+    cuda::Staging staging;
     cuda::Copies copies;
   };
 

@@ -241,8 +241,8 @@ bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
 std::byte* ReceiveMessage::place() {
   state_ = State::landing;
   if (device_) {
-    device_->staging.resize(status_.bytes);
-    return device_->staging.data();
+    device_->staging = group_.engine().devices().stage(status_.bytes);
+    return device_->staging->data();
   }
   if (!fold_.combine) return buffer_.data();
   scratch_ = group_.engine().take_scratch(buffer_.size());
@@ -260,7 +260,7 @@ void ReceiveMessage::landed() {
 
 void ReceiveMessage::take(std::span<const std::byte> payload) {
   if (device_) {
-    device_->staging.assign(payload.begin(), payload.end());
+    if (!payload.empty()) std::memcpy(place(), payload.data(), payload.size());
     return landed();
   }
   if (fold_.combine) {

@@ -244,7 +244,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
     peer.closed(error.what());
     return true;
   }
-  message.state_ = ReceiveMessage::State::copying;
+  message.state_ = ReceiveMessage::State::pulling;
   message.expect_from(peer);
   buffer->copy = device_->copies.start(
       {.to = buffer->address,
@@ -267,7 +267,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
 
 void DeviceMessages::store(ReceiveMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
-  message.state_ = ReceiveMessage::State::copying;
+  message.state_ = ReceiveMessage::State::storing;
   const std::size_t bytes = message.status().bytes;
   if (bytes == 0) return message.complete();
   write(buffer, std::span(buffer->staging->data(), bytes), message.status().source,

@@ -283,7 +283,8 @@ void ReceiveMessage::withdraw() noexcept {
       source_->forget(*this);
       if (scratch_) group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
       break;
-    case State::copying: device_->given_up = true; break;
+    case State::pulling:
+    case State::storing: device_->given_up = true; break;
   }
 }
 
@@ -291,8 +292,9 @@ bool ReceiveMessage::order(CudaStream stream) const {
   return device_ && group_.engine().devices().order(*device_, stream);
 }
 
-// Once matched, a receive from any source waits for one.
+// Once matched, a receive from any source waits for one; once all is here, only for the device.
 bool ReceiveMessage::awaits(int member) const noexcept {
+  if (state_ == State::storing) return false;
   return (state_ == State::posted ? peer_rank_ : status_.source) == member;
 }
 
@@ -303,7 +305,7 @@ std::string ReceiveMessage::describe() const {
 
 std::string ReceiveMessage::missing() const {
   if (state_ == State::posted) return "no such message came";
-  if (state_ == State::copying) return "the device did not copy it";
+  if (state_ == State::pulling || state_ == State::storing) return "the device did not copy it";
   return fmt::format("rank {} announced it, its payload did not come", status_.source);
 }
 

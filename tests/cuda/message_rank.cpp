@@ -54,6 +54,19 @@ void check(const DeviceUnderTest& device, const Buffer& buffer, std::size_t offs
   require(device.content(address_of(buffer) + offset, wanted.size()) == wanted, what);
 }
 
+template <typename Call>
+void refused(rondo::Errc code, const std::string& text, const Call& call) {
+  try {
+    call();
+  } catch (const rondo::Error& error) {
+    std::printf("%s\n", error.what());
+    require(error.code() == code, "the code of an error");
+    require(std::string(error.what()).find(text) != std::string::npos, "the text of an error");
+    return;
+  }
+  throw std::runtime_error("no error: " + text);
+}
+
 struct Neighbours {
   explicit Neighbours(const Communicator& world)
       : right((world.rank() + 1) % world.size()), left((world.rank() + world.size() - 1) % world.size()) {}
@@ -218,6 +231,31 @@ void receiver_is_behind(Communicator& world) {
   }
 }
 
+/// Rank 0 has left before rank 1's device has taken what it sent.
+void sender_leaves(Communicator& world) {
+  const DeviceUnderTest device;
+  constexpr std::size_t kBytes = 5000;
+  const auto sent = pattern(0, 1, kBytes);
+  if (world.rank() == 0) {
+    Work first = world.isend(std::span(sent), 1);
+    first.wait();
+    world = Communicator();
+    return;
+  }
+  const Buffer buffer(world, kBytes);
+  device.fill(address_of(buffer), kBytes, std::byte{0});
+  std::vector<std::byte> before(kBytes);
+  HeldStream held(device);
+  device.read(address_of(buffer), before);
+  Work received = world.irecv(buffer.span(stream_of(device)), 0);
+  char word = 0;
+  refused(rondo::Errc::peer_failed, "has left", [&] { world.recv(std::span(&word, 1), 0, Tag{1}); });
+  require(!received.test(), "the device cannot have taken it");
+  held.let_go();
+  received.wait();
+  check(device, buffer, 0, sent, "what was sent before the sender left");
+}
+
 /// The stream waits instead of the host, and the buffer is forgotten meanwhile.
 void stream_waits(Communicator& world) {
   const DeviceUnderTest device;
@@ -235,19 +273,6 @@ void stream_waits(Communicator& world) {
       require(after == pattern(0, round, kBytes), "what came after on the stream");
     }
   }
-}
-
-template <typename Call>
-void refused(rondo::Errc code, const std::string& text, const Call& call) {
-  try {
-    call();
-  } catch (const rondo::Error& error) {
-    std::printf("%s\n", error.what());
-    require(error.code() == code, "the code of an error");
-    require(std::string(error.what()).find(text) != std::string::npos, "the text of an error");
-    return;
-  }
-  throw std::runtime_error("no error: " + text);
 }
 
 void mistakes(Communicator& world) {
@@ -316,6 +341,7 @@ const std::map<std::string, std::function<void(Communicator&)>> kActs{
     {"registered", registered},
     {"sender-is-behind", sender_is_behind},
     {"receiver-is-behind", receiver_is_behind},
+    {"sender-leaves", sender_leaves},
     {"stream-waits", stream_waits},
     {"mistakes", mistakes},
     {"receiver-dies", receiver_dies},

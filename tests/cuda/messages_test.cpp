@@ -41,6 +41,10 @@ TEST_CASE("a receive waits on the device for what its stream has yet to read", "
   check_ranks(MESSAGE_RANK, 2, "receiver-is-behind");
 }
 
+TEST_CASE("what has come is received though its sender has left", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "sender-leaves");
+}
+
 TEST_CASE("a stream waits for what is received instead of the host", "[cuda][messages]") {
   check_ranks(MESSAGE_RANK, 2, "stream-waits");
 }

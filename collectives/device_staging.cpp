@@ -56,8 +56,8 @@ DeviceStaging::Buffer DeviceStaging::buffer(const void* data, std::size_t bytes,
   given.size = bytes;
   given.stream = stream;
   Buffer made;
-  made.device = group_.engine().devices().begin(given, to_string(call.collective).data());
-  if (made.device) made.host = group_.engine().devices().stage(bytes);
+  made.device = group_.engine().device().begin(given, to_string(call.collective).data());
+  if (made.device) made.host = group_.engine().device().stage(bytes);
   made.bytes = bytes;
   return made;
 }
@@ -66,11 +66,11 @@ Task DeviceStaging::bring(Operation& operation) {
   const Buffer& given = brings_out_ ? out_ : in_;
   if (!given.device) co_return;
   const auto copy = std::make_shared<Copy>();
-  group_.engine().devices().read(given.device, given.data(), group_.rank(),
-                                 [copy, host = given.host](const std::exception_ptr& failure) {
-                                   copy->failure = failure;
-                                   copy->over = true;
-                                 });
+  group_.engine().device().read(given.device, given.data(), group_.rank(),
+                                [copy, host = given.host](const std::exception_ptr& failure) {
+                                  copy->failure = failure;
+                                  copy->over = true;
+                                });
   Task waited = wait(operation, copy);
   co_await waited;
 }
@@ -79,11 +79,11 @@ Task DeviceStaging::take(Operation& operation) {
   if (!takes_out_ || !out_.device) co_return;
   const auto copy = std::make_shared<Copy>();
   taken_ = true;
-  group_.engine().devices().write(out_.device, std::span(out_.data(), out_.bytes), group_.rank(),
-                                  [copy, host = out_.host](const std::exception_ptr& failure) {
-                                    copy->failure = failure;
-                                    copy->over = true;
-                                  });
+  group_.engine().device().write(out_.device, std::span(out_.data(), out_.bytes), group_.rank(),
+                                 [copy, host = out_.host](const std::exception_ptr& failure) {
+                                   copy->failure = failure;
+                                   copy->over = true;
+                                 });
   Task waited = wait(operation, copy);
   co_await waited;
 }
@@ -107,7 +107,7 @@ Task DeviceStaging::wait(Operation& operation, std::shared_ptr<Copy> copy) {
 }
 
 bool DeviceStaging::order(CudaStream stream) const {
-  return taken_ && group_.engine().devices().order(*out_.device, stream);
+  return taken_ && group_.engine().device().order(*out_.device, stream);
 }
 
 }  // namespace rondo::detail

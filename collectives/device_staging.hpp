@@ -8,8 +8,8 @@
 #include <rondo/collective_call.hpp>
 #include <rondo/task.hpp>
 
-#include "runtime/device_messages.hpp"
 #include "runtime/operation.hpp"
+#include "runtime/rank_device.hpp"
 
 namespace rondo::detail {
 

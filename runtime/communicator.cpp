@@ -205,7 +205,7 @@ Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType typ
   check_bytes(group, bytes, "isend");
   Progress::Entry entry(engine_->progress());
   group.check();
-  auto device = engine_->devices().begin(data, "isend");
+  auto device = engine_->device().begin(data, "isend");
   return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, bytes, std::move(device)));
 }
 
@@ -216,7 +216,7 @@ Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType typ
   check_bytes(group, bytes, "irecv");
   Progress::Entry entry(engine_->progress());
   group.check();
-  auto device = engine_->devices().begin(data, "irecv");
+  auto device = engine_->device().begin(data, "irecv");
   return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, bytes, std::move(device)));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -13,6 +14,7 @@
 
 #include "cuda/event_pool.hpp"
 #include "cuda/region.hpp"
+#include "runtime/rank_device.hpp"
 #include "transport/frame.hpp"
 
 namespace rondo::detail {
@@ -22,11 +24,9 @@ namespace rondo::detail {
 
 /// Before the first offer. Whose events the tickets of offers speak of.
 struct DeviceHello {
-  static constexpr std::size_t kEvents = 64;
-
   std::int64_t process = 0;  ///< its pid: a process cannot open what is its own
   cuda::Uuid device{};
-  std::array<cuda::IpcEventHandle, kEvents> events{};
+  std::array<cuda::IpcEventHandle, RankDevice::kEvents> events{};
 };
 
 /// The owner ends a region; the other side closes it and answers.

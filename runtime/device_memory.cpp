@@ -8,7 +8,7 @@
 namespace rondo::cuda {
 namespace {
 
-using Allocation = rondo::detail::DeviceMessages::Allocation;
+using Allocation = rondo::detail::RankDevice::Allocation;
 using rondo::detail::Engine;
 using rondo::detail::Progress;
 
@@ -17,8 +17,8 @@ constexpr std::chrono::seconds kUnmapWithin{10};
 /// Has it unmapped by all others. False: somebody does not answer.
 bool release(Engine& engine, const Allocation& allocation) {
   Progress::Entry entry(engine.progress());
-  engine.devices().retire(allocation);
-  const auto closed = [&] { return engine.devices().is_closed(allocation); };
+  engine.device_messages().retire(allocation);
+  const auto closed = [&] { return engine.device_messages().is_closed(allocation); };
   if (engine.progress().until(entry, closed, engine.clock().now() + kUnmapWithin)) return true;
   engine.log().warn("{} bytes of the device stay mapped by a rank that has not answered for {} s", allocation.bytes,
                     kUnmapWithin.count());
@@ -31,7 +31,7 @@ std::shared_ptr<void> owner_of(const std::shared_ptr<Engine>& engine, const Allo
     try {
       if (!release(*engine, allocation) || !freed) return;
       Progress::Entry entry(engine->progress());
-      engine->devices().free(allocation);
+      engine->device().free(allocation);
     } catch (const std::exception& error) {
       engine->log().warn("memory of the device was not released: {}", error.what());
     }
@@ -50,7 +50,7 @@ std::shared_ptr<void> allocate(Communicator& communicator, std::size_t bytes) {
   CommunicatorAccess::group(communicator, "cuda::buffer");
   const std::shared_ptr<Engine>& engine = CommunicatorAccess::engine(communicator);
   Progress::Entry entry(engine->progress());
-  return owner_of(engine, engine->devices().allocate(bytes), true);
+  return owner_of(engine, engine->device().allocate(bytes), true);
 }
 
 std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::size_t bytes) {
@@ -60,7 +60,7 @@ std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::si
   rondo::detail::DeviceBytes memory;
   memory.data = data;
   memory.size = bytes;
-  return owner_of(engine, engine->devices().find(memory, "cuda::registration"), false);
+  return owner_of(engine, engine->device().find(memory, "cuda::registration"), false);
 }
 
 }  // namespace detail

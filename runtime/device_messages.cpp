@@ -15,11 +15,6 @@
 namespace rondo::detail {
 namespace {
 
-cuda::StreamHandle handle_of(CudaStream stream) { return reinterpret_cast<cuda::StreamHandle>(stream); }
-cuda::Address address_of(const void* data) {
-  return static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(data));
-}
-
 /// A failure of the driver as users see it.
 std::exception_ptr error_of(const std::exception_ptr& failure, const Message& message) {
   try {
@@ -33,86 +28,10 @@ std::exception_ptr error_of(const std::exception_ptr& failure, const Message& me
 }  // namespace
 
 DeviceMessages::~DeviceMessages() {
-  if (device_) device_->copies.stop();
+  if (engine_.device().opened()) device().copies.stop();
 }
 
-DeviceMessages::Device::Device(const cuda::Driver& driver, cuda::Device number)
-    : context(driver, number),
-      local_events(context),
-      events(context, DeviceHello::kEvents),
-      exports(driver),
-      staging(context),
-      copies(context, local_events) {
-  driver.must(driver.cuDeviceGetUuid, &uuid, number);
-}
-
-// What callers give.
-
-std::shared_ptr<DeviceBuffer> DeviceMessages::begin(const DeviceBytes& bytes, const char* operation) {
-  if (bytes.size == 0) return nullptr;
-  const cuda::DriverSearch& search = cuda::driver();
-  if (!search.driver) {
-    throw Error(Errc::cuda, fmt::format("{}: there is no CUDA driver: {}", operation, search.reason));
-  }
-  try {
-    std::shared_ptr<DeviceBuffer> buffer(new DeviceBuffer, [this](DeviceBuffer* over) {
-      if (over->before != nullptr) device_->local_events.give_back(over->before);
-      delete over;
-    });
-    buffer->memory = classify(bytes, *search.driver, operation);
-    Device& device = device_for(buffer->memory, *search.driver, operation);
-    const cuda::Current current(device.context);
-    buffer->address = address_of(bytes.data);
-    buffer->bytes = bytes.size;
-    buffer->stream = bytes.stream;
-    buffer->before = device.local_events.record(handle_of(bytes.stream));
-    return buffer;
-  } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("{} of {} bytes at {:#x}: {}", operation, bytes.size, address_of(bytes.data),
-                                        error.what()));
-  }
-}
-
-cuda::PointerFacts DeviceMessages::classify(const DeviceBytes& bytes, const cuda::Driver& driver,
-                                            const char* operation) {
-  cuda::ContextHandle users = nullptr;
-  driver.must(driver.cuCtxGetCurrent, &users);
-  std::optional<cuda::PrimaryContext> first;
-  std::optional<cuda::Current> current;
-  if (device_) {
-    current.emplace(device_->context);
-  } else if (users == nullptr) {
-    cuda::Device number = 0;
-    driver.must(driver.cuDeviceGet, &number, 0);
-    current.emplace(first.emplace(driver, number));
-  }
-  const cuda::PointerFacts memory = cuda::classify(driver, address_of(bytes.data));
-  if (memory.kind == cuda::PointerFacts::Kind::host) {
-    throw Error(
-        Errc::invalid_argument,
-        fmt::format("{}: got a device_span of {} bytes at {:#x}, which is memory of the host: wanted memory of a "
-                    "device, or a std::span",
-                    operation, bytes.size, address_of(bytes.data)));
-  }
-  const cuda::Address end = memory.base + memory.bytes;
-  if (memory.kind == cuda::PointerFacts::Kind::device && end - address_of(bytes.data) < bytes.size) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("{}: got {} bytes at {:#x}, wanted at most {}: there the allocation ends", operation,
-                            bytes.size, address_of(bytes.data), end - address_of(bytes.data)));
-  }
-  return memory;
-}
-
-DeviceMessages::Device& DeviceMessages::device_for(const cuda::PointerFacts& memory, const cuda::Driver& driver,
-                                                   const char* operation) {
-  if (!device_) device_ = std::make_unique<Device>(driver, memory.device);
-  if (memory.kind == cuda::PointerFacts::Kind::device && memory.device != device_->context.device()) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("{}: got memory of device {}, wanted that of device {}: a rank uses one device", operation,
-                            memory.device, device_->context.device()));
-  }
-  return *device_;
-}
+RankDevice::Opened& DeviceMessages::device() const { return *engine_.device().opened(); }
 
 void DeviceMessages::stage_instead(const std::string& why) {
   if (said_.insert(why).second) engine_.log().warn("device memory goes through the host: {}", why);
@@ -145,24 +64,24 @@ void DeviceMessages::offer(SendMessage& message, Peer& peer) {
 
 // Everything that the offer rests on travels before it.
 void DeviceMessages::expose(const DeviceBuffer& buffer, Peer& peer, DeviceOffer& offer) {
-  const cuda::Current current(device_->context);
+  const cuda::Current current(device().context);
   Remote& remote = remotes_[peer.world_rank()];
   try {
     // All events in use: as many messages are on their way already.
-    const auto ready = device_->events.record(handle_of(buffer.stream));
+    const auto ready = device().events.record(handle_of(buffer.stream));
     if (!ready) return;
     try {
-      auto exposure = device_->exports.expose(peer.world_rank(), buffer.memory, buffer.address);
+      auto exposure = device().exports.expose(peer.world_rank(), buffer.memory, buffer.address);
       send_unmaps(exposure.unmap);
       if (!std::exchange(remote.told, true)) {
-        DeviceHello hello{.process = ::getpid(), .device = device_->uuid, .events = {}};
-        std::copy(device_->events.handles().begin(), device_->events.handles().end(), hello.events.begin());
+        DeviceHello hello{.process = ::getpid(), .device = device().uuid, .events = {}};
+        std::copy(device().events.handles().begin(), device().events.handles().end(), hello.events.begin());
         peer.tell_of_device(encode_device_frame(hello));
       }
       if (exposure.description) peer.tell_of_device(encode_device_frame(*exposure.description));
       offer = {.offset = exposure.offset, .ready = *ready, .region = exposure.region};
     } catch (...) {
-      (void)device_->events.give_back(*ready);
+      (void)device().events.give_back(*ready);
       throw;
     }
   } catch (const cuda::CudaError& error) {
@@ -179,45 +98,19 @@ void DeviceMessages::send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>&
 void DeviceMessages::answered(int peer, std::uint32_t id) noexcept {
   const auto found = offers_.find({peer, id});
   if (found == offers_.end()) return;
-  (void)device_->events.give_back(found->second);
+  (void)device().events.give_back(found->second);
   offers_.erase(found);
 }
 
 void DeviceMessages::fetch(SendMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
-  buffer->staging = stage(buffer->bytes);
-  read(buffer, buffer->staging->data(), message.peer_rank(), [&message, buffer](const std::exception_ptr& failure) {
-    if (buffer->given_up) return;
-    if (failure) return message.fail(error_of(failure, message));
-    message.peer_->send_fetched(message, std::span(buffer->staging->data(), buffer->bytes));
-  });
-}
-
-std::shared_ptr<cuda::Staging::Block> DeviceMessages::stage(std::size_t bytes) {
-  return std::make_shared<cuda::Staging::Block>(device_->staging.take(bytes));
-}
-
-// Where memory could not be pinned the host waits for the copy: it is not queued before the caller's stream is there.
-
-void DeviceMessages::read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended) {
-  buffer->copy = device_->copies.start({.to_host = to,
-                                        .from = buffer->address,
-                                        .bytes = buffer->bytes,
-                                        .peer = peer,
-                                        .ready = [this, buffer] { return device_->local_events.done(buffer->before); },
-                                        .given_up = [buffer] { return buffer->given_up; },
-                                        .ended = std::move(ended)});
-}
-
-void DeviceMessages::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer,
-                           Ended ended) {
-  buffer->copy = device_->copies.start({.to = buffer->address,
-                                        .from_host = from.data(),
-                                        .bytes = from.size(),
-                                        .peer = peer,
-                                        .ready = [this, buffer] { return device_->local_events.done(buffer->before); },
-                                        .given_up = [buffer] { return buffer->given_up; },
-                                        .ended = std::move(ended)});
+  buffer->staging = engine_.device().stage(buffer->bytes);
+  engine_.device().read(buffer, buffer->staging->data(), message.peer_rank(),
+                        [&message, buffer](const std::exception_ptr& failure) {
+                          if (buffer->given_up) return;
+                          if (failure) return message.fail(error_of(failure, message));
+                          message.peer_->send_fetched(message, std::span(buffer->staging->data(), buffer->bytes));
+                        });
 }
 
 // Receives.
@@ -225,7 +118,7 @@ void DeviceMessages::write(const std::shared_ptr<DeviceBuffer>& buffer, std::spa
 bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts) {
   const auto offer = DeviceOffer::of(rts);
   if (offer.region == 0) return false;
-  if (offer.ready.index >= DeviceHello::kEvents) {
+  if (offer.ready.index >= RankDevice::kEvents) {
     peer.closed("it spoke of an event that there is not");
     return true;
   }
@@ -246,7 +139,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   }
   message.state_ = ReceiveMessage::State::pulling;
   message.expect_from(peer);
-  buffer->copy = device_->copies.start(
+  buffer->copy = device().copies.start(
       {.to = buffer->address,
        .from = use->address(),
        .bytes = static_cast<std::size_t>(rts.bytes),
@@ -270,19 +163,11 @@ void DeviceMessages::store(ReceiveMessage& message) {
   message.state_ = ReceiveMessage::State::storing;
   const std::size_t bytes = message.status().bytes;
   if (bytes == 0) return message.complete();
-  write(buffer, std::span(buffer->staging->data(), bytes), message.status().source,
-        [&message, buffer](const std::exception_ptr& failure) {
-          if (buffer->given_up) return;
-          message.complete(failure ? error_of(failure, message) : nullptr);
-        });
-}
-
-bool DeviceMessages::order(const DeviceBuffer& buffer, CudaStream stream) {
-  try {
-    return buffer.copy && device_->copies.order(*buffer.copy, handle_of(stream));
-  } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("wait_on: {}", error.what()));
-  }
+  engine_.device().write(buffer, std::span(buffer->staging->data(), bytes), message.status().source,
+                         [&message, buffer](const std::exception_ptr& failure) {
+                           if (buffer->given_up) return;
+                           message.complete(failure ? error_of(failure, message) : nullptr);
+                         });
 }
 
 DeviceMessages::Remote* DeviceMessages::open(int world_rank) {
@@ -294,12 +179,14 @@ DeviceMessages::Remote* DeviceMessages::open(int world_rank) {
   try {
     why = why_unreachable(*remote.hello);
     if (why.empty()) {
-      remote.events = std::make_unique<cuda::ImportedEvents>(device_->context, remote.hello->events, world_rank);
-      remote.imports = std::make_unique<cuda::ImportTable>(device_->context, world_rank);
+      remote.events = std::make_unique<cuda::ImportedEvents>(device().context, remote.hello->events, world_rank);
+      remote.imports = std::make_unique<cuda::ImportTable>(device().context, world_rank);
       for (const auto& [id, region] : std::exchange(remote.described, {})) remote.imports->announce(region);
       return &remote;
     }
   } catch (const cuda::CudaError& error) {
+    why = error.what();
+  } catch (const cuda::RegionError& error) {
     why = error.what();
   }
   remote.refused = true;
@@ -309,12 +196,12 @@ DeviceMessages::Remote* DeviceMessages::open(int world_rank) {
 
 std::string DeviceMessages::why_unreachable(const DeviceHello& hello) const {
   if (hello.process == ::getpid()) return "it is a thread of the same process";
-  if (hello.device == device_->uuid) return {};
-  const cuda::Driver& driver = device_->context.driver();
+  if (hello.device == device().uuid) return {};
+  const cuda::Driver& driver = device().context.driver();
   const auto theirs = cuda::find_device(driver, hello.device);
   if (!theirs) return "this process does not see its device (CUDA_VISIBLE_DEVICES)";
-  if (!cuda::reaches(driver, device_->context.device(), *theirs)) {
-    return fmt::format("device {} does not reach device {}", device_->context.device(), *theirs);
+  if (!cuda::reaches(driver, device().context.device(), *theirs)) {
+    return fmt::format("device {} does not reach device {}", device().context.device(), *theirs);
   }
   return {};
 }
@@ -343,11 +230,11 @@ void DeviceMessages::take(Peer& peer, Remote& remote, const DeviceFrame& frame) 
     if (remote.described.erase(unmap->region) == 0) throw cuda::RegionError("it ended a region that there is not");
     peer.tell_of_device(encode_device_frame(DeviceUnmapped{unmap->region}));
   } else if (const auto* unmapped = std::get_if<DeviceUnmapped>(&frame)) {
-    if (!device_) throw cuda::RegionError("it closed a region that there is not");
-    device_->exports.closed(peer.world_rank(), unmapped->region);
+    if (!engine_.device().opened()) throw cuda::RegionError("it closed a region that there is not");
+    device().exports.closed(peer.world_rank(), unmapped->region);
   } else if (std::holds_alternative<DeviceEnd>(frame)) {
     remote.ends = true;
-    if (!device_) close(peer.world_rank(), remote);
+    if (!engine_.device().opened()) close(peer.world_rank(), remote);
   } else {
     remote.told = false;
   }
@@ -358,27 +245,29 @@ void DeviceMessages::gone(int peer) {
   if (found == remotes_.end()) return;
   found->second.ends = true;
   found->second.told = false;
-  if (!device_) return;
-  device_->exports.forget(peer);
+  if (!engine_.device().opened()) return;
+  device().exports.forget(peer);
   for (auto offer = offers_.lower_bound({peer, 0}); offer != offers_.end() && offer->first.first == peer;) {
-    (void)device_->events.give_back(offer->second);
+    (void)device().events.give_back(offer->second);
     offer = offers_.erase(offer);
   }
 }
 
 std::size_t DeviceMessages::poll() {
-  if (!device_) return 0;
-  const std::size_t moved = device_->copies.poll();
+  if (!engine_.device().opened()) return 0;
+  const std::size_t moved = device().copies.poll();
   for (auto& [rank, remote] : remotes_) {
     if (remote.imports) {
       for (const cuda::RegionId region : remote.imports->take_closed()) {
         engine_.peer(rank).tell_of_device(encode_device_frame(DeviceUnmapped{region}));
       }
     }
-    if (remote.ends && device_->copies.idle()) close(rank, remote);
+    if (remote.ends && device().copies.idle()) close(rank, remote);
   }
   return moved;
 }
+
+bool DeviceMessages::busy() const noexcept { return engine_.device().opened() != nullptr && !device().copies.idle(); }
 
 void DeviceMessages::close(int world_rank, Remote& remote) {
   remote.ends = false;
@@ -390,8 +279,8 @@ void DeviceMessages::close(int world_rank, Remote& remote) {
 }
 
 void DeviceMessages::leave() {
-  if (!device_) return;
-  device_->copies.stop();
+  if (!engine_.device().opened()) return;
+  device().copies.stop();
   for (auto& [rank, remote] : remotes_) {
     remote.imports.reset();
     remote.events.reset();
@@ -403,66 +292,17 @@ bool DeviceMessages::left() const noexcept {
   return std::none_of(remotes_.begin(), remotes_.end(), [](const auto& remote) { return remote.second.told; });
 }
 
-// Memory.
+// Memory that goes.
 
-// As the launcher has numbered the ranks of this host.
-cuda::Device DeviceMessages::first_device(const cuda::Driver& driver) const {
-  int count = 0;
-  driver.must(driver.cuDeviceGetCount, &count);
-  cuda::Device number = 0;
-  driver.must(driver.cuDeviceGet, &number, engine_.settings().local_rank % count);
-  return number;
-}
-
-DeviceMessages::Allocation DeviceMessages::allocate(std::size_t bytes) {
-  // The driver shares whole blocks of this size.
-  constexpr std::size_t kBlock = std::size_t{2} << 20;
-  const cuda::DriverSearch& search = cuda::driver();
-  if (!search.driver) throw Error(Errc::cuda, fmt::format("there is no CUDA driver: {}", search.reason));
-  const cuda::Driver& driver = *search.driver;
-  Allocation allocation;
-  allocation.bytes = std::max<std::size_t>((bytes + kBlock - 1) / kBlock, 1) * kBlock;
-  try {
-    if (!device_) device_ = std::make_unique<Device>(driver, first_device(driver));
-    const cuda::Current current(device_->context);
-    driver.must({.peer = -1, .bytes = allocation.bytes}, driver.cuMemAlloc, &allocation.address, allocation.bytes);
-  } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, error.what());
-  }
-  return allocation;
-}
-
-DeviceMessages::Allocation DeviceMessages::find(const DeviceBytes& bytes, const char* operation) {
-  const cuda::DriverSearch& search = cuda::driver();
-  if (!search.driver) throw Error(Errc::cuda, fmt::format("{}: there is no CUDA driver: {}", operation, search.reason));
-  try {
-    const cuda::PointerFacts memory = classify(bytes, *search.driver, operation);
-    device_for(memory, *search.driver, operation);
-    return {memory.base, memory.bytes};
-  } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("{}: {}", operation, error.what()));
-  }
-}
-
-void DeviceMessages::retire(const Allocation& allocation) {
+void DeviceMessages::retire(const RankDevice::Allocation& allocation) {
   cuda::PointerFacts memory;
   memory.base = allocation.address;
   memory.bytes = allocation.bytes;
-  send_unmaps(device_->exports.retire(memory));
+  send_unmaps(device().exports.retire(memory));
 }
 
-bool DeviceMessages::is_closed(const Allocation& allocation) const {
-  return device_->exports.is_closed(allocation.address, allocation.bytes);
-}
-
-void DeviceMessages::free(const Allocation& allocation) noexcept {
-  try {
-    const cuda::Current current(device_->context);
-    const cuda::Driver& driver = device_->context.driver();
-    driver.must(driver.cuMemFree, allocation.address);
-  } catch (const cuda::CudaError& error) {
-    engine_.log().warn("{} bytes of the device were not freed: {}", allocation.bytes, error.what());
-  }
+bool DeviceMessages::is_closed(const RankDevice::Allocation& allocation) const {
+  return device().exports.is_closed(allocation.address, allocation.bytes);
 }
 
 }  // namespace rondo::detail

@@ -206,7 +206,7 @@ std::size_t Engine::poll(bool everything) {
       return true;
     });
   }
-  moved += devices_.poll();
+  moved += device_messages_.poll();
   if (!later_.empty()) finish_what_is_over();
   if (control_ && everything) moved += poll_control();
   if (!ready_.empty()) {
@@ -244,7 +244,7 @@ Duration Engine::prepare_to_sleep() {
     watched_control_ = control;
   }
   if (control >= 0) waiter_.watch(control, false);
-  if (devices_.busy()) return kDeviceSleep;
+  if (device_messages_.busy()) return kDeviceSleep;
   const bool verdict_due =
       std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->awaits_verdict(); });
   return verdict_due || !suspects_.empty() || !leavers_.empty() ? kShortSleep : kLongSleep;
@@ -258,8 +258,8 @@ bool Engine::rest(bool resting) {
 }
 
 void Engine::leave(bool by_exception) {
-  devices_.leave();
-  linger([this] { return devices_.left(); });
+  device_messages_.leave();
+  linger([this] { return device_messages_.left(); });
   const auto unsent = [](const Peer* peer) {
     return !peer->gone() && !(peer->link()->flushed() && peer->link()->drained());
   };

@@ -26,6 +26,7 @@
 #include "runtime/operation.hpp"
 #include "runtime/peer.hpp"
 #include "runtime/progress.hpp"
+#include "runtime/rank_device.hpp"
 #include "runtime/waiter.hpp"
 
 namespace rondo::detail {
@@ -78,7 +79,8 @@ class Engine {
   Progress& progress() noexcept { return progress_; }
   Control* control() const noexcept { return control_; }
   Connector* connector() const noexcept { return connector_; }
-  DeviceMessages& devices() noexcept { return devices_; }
+  RankDevice& device() noexcept { return device_; }
+  DeviceMessages& device_messages() noexcept { return device_messages_; }
 
   // Communicators.
   Group& make_group(std::uint64_t id, std::vector<int> members);
@@ -189,7 +191,8 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> unexpected_memory_;
   std::size_t unexpected_bytes_ = 0;  // of that
 
-  DeviceMessages devices_{*this};
+  RankDevice device_{settings_.local_rank};
+  DeviceMessages device_messages_{*this};
   std::vector<std::unique_ptr<Waitable>> later_;
 
   Progress progress_;  // last: its helper thread uses all of the above

@@ -241,7 +241,7 @@ bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
 std::byte* ReceiveMessage::place() {
   state_ = State::landing;
   if (device_) {
-    device_->staging = group_.engine().devices().stage(status_.bytes);
+    device_->staging = group_.engine().device().stage(status_.bytes);
     return device_->staging->data();
   }
   if (!fold_.combine) return buffer_.data();
@@ -250,7 +250,7 @@ std::byte* ReceiveMessage::place() {
 }
 
 void ReceiveMessage::landed() {
-  if (device_) return group_.engine().devices().store(*this);
+  if (device_) return group_.engine().device_messages().store(*this);
   if (scratch_) {
     fold_.combine(fold_.context, fold_.into.data(), scratch_, fold_.into.size());
     group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
@@ -289,7 +289,7 @@ void ReceiveMessage::withdraw() noexcept {
 }
 
 bool ReceiveMessage::order(CudaStream stream) const {
-  return device_ && group_.engine().devices().order(*device_, stream);
+  return device_ && group_.engine().device().order(*device_, stream);
 }
 
 // Once matched, a receive from any source waits for one; once all is here, only for the device.

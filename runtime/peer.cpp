@@ -56,7 +56,7 @@ void Peer::detach(const std::string& cause) {
   gone_ = true;
   connecting_ = false;
   cause_ = cause;
-  engine_.devices().gone(world_rank_);
+  engine_.device_messages().gone(world_rank_);
 }
 
 void Peer::leave(bool after_error) {
@@ -122,7 +122,7 @@ void Peer::send(SendMessage& message) {
   message.header.kind = FrameKind::rts;
   message.header.id = next_id(last_id_);
   if (message.device_) {
-    engine_.devices().offer(message, *this);
+    engine_.device_messages().offer(message, *this);
   } else if (pullable(message)) {
     message.header.fingerprint[kPullAddress] = reinterpret_cast<std::uint64_t>(message.whole_.data());
     message.header.fingerprint[kPullTicket] = link_->pull_ticket();
@@ -198,7 +198,7 @@ std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type
 }
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
-  if (receive.device_ && engine_.devices().pull(receive, *this, rts)) return;
+  if (receive.device_ && engine_.device_messages().pull(receive, *this, rts)) return;
   if (rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_) {
     const std::span place(receive.place(), static_cast<std::size_t>(rts.bytes));
     if (link_->pull(rts.fingerprint[kPullAddress], place, rts.fingerprint[kPullTicket])) {
@@ -244,7 +244,7 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
 // What the link brings.
 
 void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
-  if (header.kind == FrameKind::device) return engine_.devices().hear(*this, payload);
+  if (header.kind == FrameKind::device) return engine_.device_messages().hear(*this, payload);
   if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
     return handle(header);
   }
@@ -270,7 +270,7 @@ std::byte* Peer::accept(const FrameHeader& header) {
 }
 
 void Peer::arrived(const FrameHeader& header) {
-  if (header.kind == FrameKind::device) return engine_.devices().hear(*this, inbox_);
+  if (header.kind == FrameKind::device) return engine_.device_messages().hear(*this, inbox_);
   const Landing landing = std::exchange(landing_, {});
   if (landing.receive) landing.receive->landed();
   finish(header, landing);
@@ -323,7 +323,7 @@ void Peer::handle(const FrameHeader& header) {
   switch (header.kind) {
     case FrameKind::rts: return arrived_rts(header);
     case FrameKind::cts: {
-      engine_.devices().answered(world_rank_, header.id);
+      engine_.device_messages().answered(world_rank_, header.id);
       const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
                                       [&](const auto& entry) { return entry.first == header.id; });
       if (found == awaiting_cts_.end()) {
@@ -334,7 +334,7 @@ void Peer::handle(const FrameHeader& header) {
       awaiting_cts_.erase(found);
       if (header.number == 0) return message.not_wanted();
       message.clear_to_send(header.number);
-      return message.device_ ? engine_.devices().fetch(message) : transmit(message);
+      return message.device_ ? engine_.device_messages().fetch(message) : transmit(message);
     }
     case FrameKind::cancel:
       if (ReceiveMessage* const receive = take_awaiting(header.id)) {

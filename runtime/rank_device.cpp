@@ -1,0 +1,185 @@
+#include "runtime/rank_device.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <rondo/error.hpp>
+
+namespace rondo::detail {
+namespace {
+
+cuda::Address address_of(const void* data) {
+  return static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(data));
+}
+
+const cuda::Driver& driver_for(const char* operation) {
+  const cuda::DriverSearch& search = cuda::driver();
+  if (search.driver) return *search.driver;
+  throw Error(Errc::cuda, fmt::format("{}: there is no CUDA driver: {}", operation, search.reason));
+}
+
+}  // namespace
+
+RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
+    : context(driver, number),
+      local_events(context),
+      events(context, kEvents),
+      exports(driver),
+      staging(context),
+      copies(context, local_events) {
+  driver.must(driver.cuDeviceGetUuid, &uuid, number);
+}
+
+RankDevice::~RankDevice() {
+  if (opened_) opened_->copies.stop();
+}
+
+// What callers give.
+
+std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const char* operation) {
+  if (bytes.size == 0) return nullptr;
+  const cuda::Driver& driver = driver_for(operation);
+  try {
+    std::shared_ptr<DeviceBuffer> buffer(new DeviceBuffer, [this](DeviceBuffer* over) {
+      if (over->before != nullptr) opened_->local_events.give_back(over->before);
+      delete over;
+    });
+    buffer->memory = classify(bytes, driver, operation);
+    Opened& device = open_for(buffer->memory, driver, operation);
+    const cuda::Current current(device.context);
+    buffer->address = address_of(bytes.data);
+    buffer->bytes = bytes.size;
+    buffer->stream = bytes.stream;
+    buffer->before = device.local_events.record(handle_of(bytes.stream));
+    return buffer;
+  } catch (const cuda::CudaError& error) {
+    throw Error(Errc::cuda, fmt::format("{} of {} bytes at {:#x}: {}", operation, bytes.size, address_of(bytes.data),
+                                        error.what()));
+  }
+}
+
+cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Driver& driver,
+                                        const char* operation) const {
+  cuda::ContextHandle users = nullptr;
+  driver.must(driver.cuCtxGetCurrent, &users);
+  std::optional<cuda::PrimaryContext> first;
+  std::optional<cuda::Current> current;
+  if (opened_) {
+    current.emplace(opened_->context);
+  } else if (users == nullptr) {
+    cuda::Device number = 0;
+    driver.must(driver.cuDeviceGet, &number, 0);
+    current.emplace(first.emplace(driver, number));
+  }
+  const cuda::PointerFacts memory = cuda::classify(driver, address_of(bytes.data));
+  if (memory.kind == cuda::PointerFacts::Kind::host) {
+    throw Error(
+        Errc::invalid_argument,
+        fmt::format("{}: got a device_span of {} bytes at {:#x}, which is memory of the host: wanted memory of a "
+                    "device, or a std::span",
+                    operation, bytes.size, address_of(bytes.data)));
+  }
+  const cuda::Address end = memory.base + memory.bytes;
+  if (memory.kind == cuda::PointerFacts::Kind::device && end - address_of(bytes.data) < bytes.size) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("{}: got {} bytes at {:#x}, wanted at most {}: there the allocation ends", operation,
+                            bytes.size, address_of(bytes.data), end - address_of(bytes.data)));
+  }
+  return memory;
+}
+
+RankDevice::Opened& RankDevice::open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver,
+                                         const char* operation) {
+  if (!opened_) opened_ = std::make_unique<Opened>(driver, memory.device);
+  if (memory.kind == cuda::PointerFacts::Kind::device && memory.device != opened_->context.device()) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("{}: got memory of device {}, wanted that of device {}: a rank uses one device", operation,
+                            memory.device, opened_->context.device()));
+  }
+  return *opened_;
+}
+
+std::shared_ptr<cuda::Staging::Block> RankDevice::stage(std::size_t bytes) {
+  return std::make_shared<cuda::Staging::Block>(opened_->staging.take(bytes));
+}
+
+// Where memory could not be pinned the host waits for the copy: it is not queued before the caller's stream is there.
+
+void RankDevice::read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended) {
+  buffer->copy = opened_->copies.start({.to_host = to,
+                                        .from = buffer->address,
+                                        .bytes = buffer->bytes,
+                                        .peer = peer,
+                                        .ready = [this, buffer] { return opened_->local_events.done(buffer->before); },
+                                        .given_up = [buffer] { return buffer->given_up; },
+                                        .ended = std::move(ended)});
+}
+
+void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer,
+                       Ended ended) {
+  buffer->copy = opened_->copies.start({.to = buffer->address,
+                                        .from_host = from.data(),
+                                        .bytes = from.size(),
+                                        .peer = peer,
+                                        .ready = [this, buffer] { return opened_->local_events.done(buffer->before); },
+                                        .given_up = [buffer] { return buffer->given_up; },
+                                        .ended = std::move(ended)});
+}
+
+bool RankDevice::order(const DeviceBuffer& buffer, CudaStream stream) const {
+  try {
+    return buffer.copy && opened_->copies.order(*buffer.copy, handle_of(stream));
+  } catch (const cuda::CudaError& error) {
+    throw Error(Errc::cuda, fmt::format("wait_on: {}", error.what()));
+  }
+}
+
+// Memory of their own.
+
+// As the launcher has numbered the ranks of this host.
+cuda::Device RankDevice::first_device(const cuda::Driver& driver) const {
+  int count = 0;
+  driver.must(driver.cuDeviceGetCount, &count);
+  cuda::Device number = 0;
+  driver.must(driver.cuDeviceGet, &number, local_rank_ % count);
+  return number;
+}
+
+RankDevice::Allocation RankDevice::allocate(std::size_t bytes) {
+  // The driver shares whole blocks of this size.
+  constexpr std::size_t kBlock = std::size_t{2} << 20;
+  const cuda::Driver& driver = driver_for("cuda::buffer");
+  Allocation allocation;
+  allocation.bytes = std::max<std::size_t>((bytes + kBlock - 1) / kBlock, 1) * kBlock;
+  try {
+    if (!opened_) opened_ = std::make_unique<Opened>(driver, first_device(driver));
+    const cuda::Current current(opened_->context);
+    driver.must({.peer = -1, .bytes = allocation.bytes}, driver.cuMemAlloc, &allocation.address, allocation.bytes);
+  } catch (const cuda::CudaError& error) {
+    throw Error(Errc::cuda, error.what());
+  }
+  return allocation;
+}
+
+RankDevice::Allocation RankDevice::find(const DeviceBytes& bytes, const char* operation) {
+  const cuda::Driver& driver = driver_for(operation);
+  try {
+    const cuda::PointerFacts memory = classify(bytes, driver, operation);
+    open_for(memory, driver, operation);
+    return {memory.base, memory.bytes};
+  } catch (const cuda::CudaError& error) {
+    throw Error(Errc::cuda, fmt::format("{}: {}", operation, error.what()));
+  }
+}
+
+void RankDevice::free(const Allocation& allocation) {
+  const cuda::Current current(opened_->context);
+  const cuda::Driver& driver = opened_->context.driver();
+  driver.must(driver.cuMemFree, allocation.address);
+}
+
+}  // namespace rondo::detail

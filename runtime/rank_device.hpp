@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include <rondo/device_span.hpp>
+
+#include "cuda/copies.hpp"
+#include "cuda/event_pool.hpp"
+#include "cuda/export_registry.hpp"
+#include "cuda/pointer.hpp"
+#include "cuda/staging.hpp"
+
+namespace rondo::detail {
+
+inline cuda::StreamHandle handle_of(CudaStream stream) { return reinterpret_cast<cuda::StreamHandle>(stream); }
+
+/// What a caller gave of a device's memory, from the call to the end of what moves it.
+struct DeviceBuffer {
+  cuda::Address address = 0;
+  std::size_t bytes = 0;
+  cuda::PointerFacts memory;
+  CudaStream stream = nullptr;
+  cuda::EventHandle before = nullptr;             ///< all that the stream had been given before the call
+  std::shared_ptr<cuda::Staging::Block> staging;  ///< for a payload that goes through the host
+  std::shared_ptr<cuda::Copies::Running> copy;    ///< the last
+  bool given_up = false;                          ///< what still runs has nobody to tell
+};
+
+/// The device of this rank: that of the first memory that it speaks of. Nothing of CUDA is loaded before.
+///
+/// One for an engine, under its lock.
+class RankDevice {
+ public:
+  /// Events that others wait for.
+  static constexpr std::size_t kEvents = 64;
+
+  explicit RankDevice(int local_rank) : local_rank_(local_rank) {}
+  ~RankDevice();
+  RankDevice(const RankDevice&) = delete;
+  RankDevice& operator=(const RankDevice&) = delete;
+
+  /// What the caller gave; nothing for no bytes. Throws Error, naming the operation.
+  std::shared_ptr<DeviceBuffer> begin(const DeviceBytes& bytes, const char* operation);
+
+  // Copies of whole buffers, after what was queued on the caller's stream before. `peer` is for errors, which are
+  // CudaErrors; what is copied from or to must live until `ended`, which owns it best.
+  using Ended = std::function<void(const std::exception_ptr&)>;
+  void read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended);
+  void write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer, Ended ended);
+  /// Memory of the host for that.
+  std::shared_ptr<cuda::Staging::Block> stage(std::size_t bytes);
+  /// What is queued on the stream from here on comes after the buffer's last copy. False: that is not queued yet.
+  bool order(const DeviceBuffer& buffer, CudaStream stream) const;
+
+  struct Allocation {
+    cuda::Address address = 0;
+    std::size_t bytes = 0;
+  };
+  /// Of a size that others map without mapping anything else. Throws Error.
+  Allocation allocate(std::size_t bytes);
+  /// The allocation in which this lies. Throws Error, naming the operation.
+  Allocation find(const DeviceBytes& bytes, const char* operation);
+  /// Throws CudaError.
+  void free(const Allocation& allocation);
+
+  /// What there is once there is a device.
+  struct Opened {
+    Opened(const cuda::Driver& driver, cuda::Device number);
+
+    cuda::PrimaryContext context;
+    cuda::Uuid uuid{};
+    cuda::LocalEvents local_events;
+    cuda::EventPool events;
+    cuda::ExportRegistry exports;
+    cuda::Staging staging;
+    cuda::Copies copies;
+  };
+  Opened* opened() const noexcept { return opened_.get(); }
+
+ private:
+  cuda::Device first_device(const cuda::Driver& driver) const;
+  cuda::PointerFacts classify(const DeviceBytes& bytes, const cuda::Driver& driver, const char* operation) const;
+  Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);
+
+  const int local_rank_;
+  std::unique_ptr<Opened> opened_;
+};
+
+}  // namespace rondo::detail

@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +9,7 @@
 
 #include "bench/compare/child.hpp"
 #include "bench/program.hpp"
+#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 
 // RONDO_BENCH is the path of the benchmark; rondo-run is found from there.
@@ -36,22 +35,18 @@ std::vector<std::string> results_in(const std::string& output) {
   return rows;
 }
 
-std::string temporary_file(const std::string& name) {
-  return (std::filesystem::temp_directory_path() / ("rondo-bench-" + std::to_string(getpid()) + "-" + name)).string();
-}
-
 std::string text_of(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path).rdbuf();
-  std::filesystem::remove(path);
   return text.str();
 }
 
 }  // namespace
 
 TEST_CASE("rondo-bench starts its own ranks and reports", "[bench][process]") {
-  const std::string json = temporary_file("report.json");
-  const std::string csv = temporary_file("report.csv");
+  const TemporaryDirectory directory;
+  const std::string json = directory / "report.json";
+  const std::string csv = directory / "report.csv";
   const Outcome outcome =
       bench("all_reduce -n 2 --sizes 8,1K --transport tcp --algorithm ring -i 20 --json " + json + " --csv " + csv);
   INFO(outcome.output);
@@ -73,7 +68,8 @@ TEST_CASE("rondo-bench starts its own ranks and reports", "[bench][process]") {
 }
 
 TEST_CASE("a report names the algorithm and the transport that were chosen", "[bench][process]") {
-  const std::string csv = temporary_file("chosen.csv");
+  const TemporaryDirectory directory;
+  const std::string csv = directory / "chosen.csv";
   const auto [transport, row] =
       GENERATE(table<std::string, std::string>({{"auto", "\nbarrier,direct,shm,none,none,-1,0,0,3,"},
                                                 {"tcp", "\nbarrier,dissemination,tcp,none,none,-1,0,0,3,"}}));
@@ -154,7 +150,8 @@ TEST_CASE("the tuning table is printed", "[bench][process]") {
 }
 
 TEST_CASE("rondo is compared with what is there", "[bench][process]") {
-  const std::string json = temporary_file("compare.json");
+  const TemporaryDirectory directory;
+  const std::string json = directory / "compare.json";
   const Outcome outcome = bench(
       "compare --operations latency,all_reduce,barrier --sizes 8 --ranks 2 --paths tcp --peers sockets "
       "--rounds 2 --seconds 0.005 --fail-above 1e9 --json " +
@@ -170,8 +167,9 @@ TEST_CASE("rondo is compared with what is there", "[bench][process]") {
 }
 
 TEST_CASE("what is measured becomes rules", "[bench][process]") {
-  const std::string json = temporary_file("tuning.json");
-  const std::string table = temporary_file("tuning.rules");
+  const TemporaryDirectory directory;
+  const std::string json = directory / "tuning.json";
+  const std::string table = directory / "tuning.rules";
   const std::string measure = "tune --operations barrier,scatter --ranks 2 --sizes 8 --paths tcp --rounds 1 ";
   const Outcome outcome = bench(measure + "--seconds 0.005 --code --table " + table + " --json " + json);
   INFO(outcome.output);
@@ -199,7 +197,8 @@ TEST_CASE("a choice is explained, and its alternatives measured", "[bench][proce
 }
 
 TEST_CASE("a missing launcher is named", "[bench][process]") {
-  const std::filesystem::path folder = temporary_file("alone");
+  const TemporaryDirectory directory;
+  const std::filesystem::path folder = directory / "alone";
   std::filesystem::create_directory(folder);
   std::filesystem::copy_file(RONDO_BENCH, folder / "rondo-bench");
   const std::string command = "PATH=/nonexistent " + (folder / "rondo-bench").string() + " barrier -n 2";
@@ -207,11 +206,11 @@ TEST_CASE("a missing launcher is named", "[bench][process]") {
   CHECK(outcome.status == 3);
   CHECK_THAT(outcome.output,
              ContainsSubstring("-n needs rondo-run, which is neither beside ") && ContainsSubstring(" nor on PATH"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a plot is an SVG file where gnuplot is there, and a clear message where not", "[bench][process]") {
-  const std::string svg = temporary_file("plot.svg");
+  const TemporaryDirectory directory;
+  const std::string svg = directory / "plot.svg";
   const Outcome outcome = bench("raw latency --sizes 8,1K,64K -i 5 -w 1 --plot " + svg);
   INFO(outcome.output);
   if (find_on_path("gnuplot")) {

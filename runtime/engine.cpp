@@ -193,9 +193,12 @@ std::size_t Engine::poll(bool everything) {
     condition = following;
   }
   bool lost = false;
+  polled_system_ = false;
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
-    if (!look && !peer.awaited() && expected_from_any_ == 0) continue;
+    const bool awaited = peer.awaited() || expected_from_any_ > 0;
+    if (!look && !awaited) continue;
+    polled_system_ |= awaited && peer.link()->polls_system();
     moved += peer.poll();
     lost |= peer.gone();
   }

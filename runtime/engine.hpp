@@ -123,6 +123,8 @@ class Engine {
 
   /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.
   std::size_t poll(bool everything);
+  /// The last poll asked the system about something that is awaited.
+  bool polled_system() const noexcept { return polled_system_; }
   /// Looks at the clock: overdue verdicts, peers that may be dead, operations that wait for the absent. Returns how
   /// much that moved, as `poll` does.
   std::size_t tick(Time now);
@@ -169,6 +171,7 @@ class Engine {
   bool failure_seen_ = false;
   int expected_from_any_ = 0;
   unsigned passes_ = 0;
+  bool polled_system_ = false;
   Time last_tick_{};
   int watched_control_ = -1;
 

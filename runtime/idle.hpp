@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "runtime/clock.hpp"
 
@@ -14,6 +15,7 @@ namespace rondo::detail {
 /// anything; with more ranks than cores, whoever looks keeps the core from whoever has the news.
 struct IdlePolicy {
   int polls = 20;                                     ///< look again at once, so often, without asking what time it is
+  int system_polls = 20;                              ///< the same where each look is a system call
   Duration spin{std::chrono::microseconds(50)};       ///< then for so long at the most
   Duration least_spin{std::chrono::microseconds(5)};  ///< and at the least, when spinning has not paid of late
   Duration yield{std::chrono::milliseconds(1)};       ///< then yield between looks until so long has passed; then sleep
@@ -23,6 +25,7 @@ struct IdlePolicy {
     IdlePolicy policy;
     if (ranks_here > usable_cores) {
       policy.polls = 4;
+      policy.system_polls = 0;
       policy.spin = policy.least_spin = Duration::zero();
     }
     return policy;
@@ -36,6 +39,8 @@ class IdleHabits {
 
   /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
   static constexpr Duration kLongYield = std::chrono::milliseconds(1);
+  /// Unless it brought so many frames for each such time.
+  static constexpr std::size_t kWorthwhile = 16;
   /// Then no yield is tried for a while: at first for about what it has cost, for longer each time, and for less again
   /// as short ones come.
   static constexpr Duration kLeastAvoided = std::chrono::milliseconds(2);
@@ -48,12 +53,20 @@ class IdleHabits {
     const Time after = clock.now();
     Yields& yields = yields_[many_];
     if (after - before > kLongYield) {
+      long_yield_ = after - before;
+      before_long_yield_ = yields;
       yields.none_until = after + yields.avoided;
       yields.avoided = std::min(2 * yields.avoided, kMostAvoided);
     } else {
       yields.avoided = std::max(yields.avoided - yields.avoided / 64, kLeastAvoided);
     }
     return after;
+  }
+  /// So many frames have come since: a long yield that brought many gave the core to ranks that worked for this one.
+  void brought(std::size_t frames) noexcept {
+    const Duration took = std::exchange(long_yield_, Duration::zero());
+    if (took > Duration::zero() && frames >= kWorthwhile * static_cast<std::size_t>(took / kLongYield))
+      yields_[many_] = before_long_yield_;
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < yields_[many_].none_until; }
@@ -75,6 +88,8 @@ class IdleHabits {
     Duration avoided = kLeastAvoided;
   };
 
+  Duration long_yield_{};  ///< the last, until it is known what it brought
+  Yields before_long_yield_;
   std::array<Yields, 2> yields_;  ///< while few bytes are moved, while many are
   std::size_t many_ = 0;
 };
@@ -89,17 +104,19 @@ class Idle {
 
   void moved() noexcept {
     if (polls_ == 0) return;
+    polls_ = 0;
     // It has paid to spin if that would have bridged the wait; if not, somebody else may have needed this core.
-    const bool paid = polls_ <= policy_.polls || clock_.now() - since_ < policy_.spin;
+    const bool paid = !std::exchange(waits_, false) || clock_.now() - since_ < policy_.spin;
     habits_.spin = paid ? std::min(2 * habits_.spin, policy_.spin)
                         : std::max(habits_.spin / 2, std::min(policy_.least_spin, policy_.spin));
-    polls_ = 0;
   }
 
-  Step next() {
-    if (++polls_ <= policy_.polls) return Step::again;
+  Step next(bool polled_system) {
+    const int polls = polled_system ? policy_.system_polls : policy_.polls;
+    if (++polls_ <= polls) return Step::again;
     const Time now = clock_.now();
-    if (polls_ == policy_.polls + 1) since_ = looked_ = now;
+    if (!waits_) since_ = looked_ = now;
+    waits_ = true;
     if (now - looked_ >= policy_.look) {
       looked_ = now;
       return Step::look;
@@ -113,6 +130,7 @@ class Idle {
   const Clock& clock_;
   IdleHabits& habits_;
   int polls_ = 0;
+  bool waits_ = false;  ///< since then, longer than the first looks
   Time since_{};
   Time looked_{};
 };

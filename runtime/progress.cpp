@@ -114,7 +114,9 @@ void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<boo
   Idle idle(idle_, clock_, habits_);
   Time next_tick = Time::max();
   for (unsigned moves = 1; !done(); ++moves) {
-    if (engine_.poll(false) == 0) {
+    const std::size_t moved = engine_.poll(false);
+    habits_.brought(moved);
+    if (moved == 0) {
       if (!idle_step(lock, idle, deadline)) break;
       continue;
     }
@@ -136,7 +138,7 @@ void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<boo
 
 // Nothing moved. False: the deadline has passed.
 bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::optional<Time> deadline) {
-  switch (idle.next()) {
+  switch (idle.next(engine_.polled_system())) {
     case Idle::Step::spin: pause_briefly(); [[fallthrough]];
     case Idle::Step::again: give_way(lock); return true;
     case Idle::Step::yield:

@@ -76,6 +76,9 @@ class Link {
   /// Moves what can move without blocking; returns the number of frames and pieces of payload that moved.
   virtual std::size_t poll(Sink& sink) = 0;
 
+  /// A poll is a system call, even when nothing has come.
+  virtual bool polls_system() const noexcept { return false; }
+
   /// True when every frame has been handed over to the system.
   virtual bool flushed() const = 0;
 

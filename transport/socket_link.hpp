@@ -23,6 +23,7 @@ class SocketLink final : public Link {
   void release(Outgoing& frame) override;
   void discard() override { place_ = nullptr; }
   std::size_t poll(Sink& sink) override;
+  bool polls_system() const noexcept override { return true; }
   bool flushed() const override { return queue_.empty() || broken_; }
   void shut_down() noexcept override;
   bool drained() const override;

@@ -48,6 +48,15 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     now = yield_for(clock, habits, 3ms);
     CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
   }
+  SECTION("unless so many frames came that others worked for this rank") {
+    habits.brought(3 * IdleHabits::kWorthwhile);
+    CHECK_FALSE(habits.yields_are_long(now));
+    now = yield_for(clock, habits, 3ms);
+    habits.brought(3 * IdleHabits::kWorthwhile - 1);
+    CHECK(habits.yields_are_long(now));
+    habits.brought(1000);
+    CHECK(habits.yields_are_long(now));
+  }
   SECTION("apart for times when few bytes are moved, and when many") {
     habits.expect(std::size_t{1} << 20);
     CHECK_FALSE(habits.yields_are_long(now));
@@ -64,4 +73,24 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     now = yield_for(clock, habits, 3ms);
     CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
   }
+}
+
+TEST_CASE("a crowded rank gives its core away after one look that was a system call", "[runtime][idle]") {
+  const SteppingClock clock;
+  const IdlePolicy crowded = IdlePolicy::for_ranks(2, 1);
+  IdleHabits habits(crowded);
+  Idle idle(crowded, clock, habits);
+  CHECK(idle.next(true) == Idle::Step::yield);
+  idle.moved();
+  for (int look = 0; look < crowded.polls; ++look) CHECK(idle.next(false) == Idle::Step::again);
+  CHECK(idle.next(false) == Idle::Step::yield);
+}
+
+TEST_CASE("a rank with a core of its own looks again, system call or not", "[runtime][idle]") {
+  const SteppingClock clock;
+  const IdlePolicy policy = IdlePolicy::for_ranks(1, 1);
+  IdleHabits habits(policy);
+  Idle idle(policy, clock, habits);
+  for (int look = 0; look < policy.polls; ++look) CHECK(idle.next(true) == Idle::Step::again);
+  CHECK(idle.next(true) == Idle::Step::spin);
 }

@@ -23,7 +23,7 @@ bool is_deterministic(const CollectiveCall& request, const Group& group) {
 
 /// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
 bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
-  question.deterministic = false;
+  question.deterministic = question.by_counts = false;
   question.commutative = question.one_host = question.hosts = question.hosts_in_order = true;
   return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
 }
@@ -37,6 +37,7 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   // What I send in all_to_all by counts is not what others send: a question that all ranks ask alike leaves it out.
   const bool agreed = request.collective != Collective::all_to_all || !request.by_counts;
   question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
+  question.by_counts = !agreed;
   question.ranks = group.size();
   question.oversubscribed = settings.oversubscribed;
   question.commutative = commutative;

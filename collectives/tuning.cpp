@@ -99,6 +99,8 @@ constexpr TuningRule kTable[] = {
     {C::gather, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
 
+    {C::all_gather, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::all_gather, 32 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::all_gather, 128 * KiB, 3, 4, Crowd::any, {bruck, 0}},
     {C::all_gather, 256 * KiB, 5, 64, Crowd::any, {bruck, 0}},
     {C::all_gather, 16 * MiB, 65, kAnyRanks, Crowd::any, {bruck, 0}},
@@ -106,6 +108,8 @@ constexpr TuningRule kTable[] = {
     {C::all_gather, kAnyBytes, 3, 4, Crowd::oversubscribed, {ring, 1 * MiB}},
     {C::all_gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
 
+    {C::reduce_scatter, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce_scatter, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::reduce_scatter, 16 * KiB, 3, 4, Crowd::any, {tree, 0}},
     {C::reduce_scatter, 64 * KiB, 5, 64, Crowd::any, {tree, 0}},
     {C::reduce_scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
@@ -114,7 +118,10 @@ constexpr TuningRule kTable[] = {
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 0}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
+    {C::all_to_all, 32 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::all_to_all, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 0}},
+    {C::barrier, kAnyBytes, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},
 };
 
@@ -122,9 +129,11 @@ bool reduces(Collective collective) {
   return collective == C::all_reduce || collective == C::reduce || collective == C::reduce_scatter;
 }
 
-/// Whether it combines from the left, in rank order. (Linear reduce does so only towards rank 0, as in all_reduce.)
+/// Whether it combines from the left, in rank order. (Linear reduce does so only towards rank 0, as in
+/// all_reduce and reduce_scatter.)
 bool keeps_order(Collective collective, Algorithm algorithm) {
-  return algorithm == chain || shares_memory(algorithm) || (collective == C::all_reduce && algorithm == linear);
+  const bool towards_first = collective == C::all_reduce || collective == C::reduce_scatter;
+  return algorithm == chain || shares_memory(algorithm) || (towards_first && algorithm == linear);
 }
 
 /// Whether two levels take the ranks of a host for neighbours.
@@ -177,8 +186,9 @@ std::string names_for(const Question& question) {
   return names(possible);
 }
 
-/// What it is about the ranks that rules an algorithm out; empty: nothing.
+/// What it is about the counts or the ranks that rules an algorithm out; empty: nothing.
 std::string_view whose(const Question& question, Algorithm asked) {
+  if (question.by_counts) return " by counts";
   if (shares_memory(asked) && !question.one_host) return " among ranks that do not share memory";
   if (asked != two_level || !has_two_levels(question.collective) || question.deterministic) return "";
   if (!question.hosts) return " among ranks that are not on several hosts, or each on its own";
@@ -192,6 +202,7 @@ std::span<const TuningRule> tuning_table() noexcept { return kTable; }
 bool is_valid(const Question& question, Algorithm algorithm) noexcept {
   if (question.deterministic && reduces(question.collective) && !keeps_order(question.collective, algorithm))
     return false;
+  if (question.by_counts && question.collective == C::all_to_all && algorithm == linear) return false;
   if (algorithm == two_level) {
     return question.hosts && has_two_levels(question.collective) && (question.hosts_in_order || !needs_order(question));
   }

@@ -13,10 +13,10 @@ constexpr Algorithm kAllReduce[] = {recursive_doubling, tree, linear, ring, chai
 constexpr Algorithm kReduce[] = {tree, linear, ring, chain};
 constexpr Algorithm kBroadcast[] = {tree, chain, linear};
 constexpr Algorithm kScatter[] = {tree, linear};
-constexpr Algorithm kAllGather[] = {ring, bruck};
-constexpr Algorithm kReduceScatter[] = {tree, ring, chain};
-constexpr Algorithm kAllToAll[] = {pairwise};
-constexpr Algorithm kBarrier[] = {dissemination};
+constexpr Algorithm kAllGather[] = {ring, bruck, linear};
+constexpr Algorithm kReduceScatter[] = {tree, ring, chain, linear};
+constexpr Algorithm kAllToAll[] = {pairwise, linear};
+constexpr Algorithm kBarrier[] = {dissemination, linear};
 constexpr Algorithm kDirect[] = {direct};
 constexpr Algorithm kDirectOrSliced[] = {direct, sliced};
 

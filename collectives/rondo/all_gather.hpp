@@ -14,7 +14,7 @@ namespace rondo {
 /// block of `out`; any other overlap is an error. Any m, 0 included.
 ///
 /// Cost, per rank, of m bytes a rank on P ranks: ring P-1 steps and (P-1)m bytes sent; Bruck log2(P) steps and (P-1)m
-/// bytes, with size * m elements of scratch.
+/// bytes, with size * m elements of scratch; linear 2 steps and m bytes, P(P-1)m from rank 0.
 ///
 /// Throws Error: `invalid_argument` (sizes that do not fit) and `concurrent_use` at the call; `collective_mismatch`,
 /// `peer_failed`, `timed_out` as the operation goes.

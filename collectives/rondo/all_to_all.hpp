@@ -13,8 +13,8 @@ namespace rondo {
 /// `in` and `out`: size * m elements each, the same m, type and options on every rank. They are one buffer or do not
 /// overlap. Any m, 0 included.
 ///
-/// Cost, per rank, of m bytes a block on P ranks: pairwise P-1 steps and (P-1)m bytes sent. In place: size * m elements
-/// of scratch and a copy.
+/// Cost, per rank, of m bytes a block on P ranks: pairwise P-1 steps and (P-1)m bytes sent, in place with size * m
+/// elements of scratch and a copy; linear 2 steps and Pm bytes, P(P-1)m from rank 0, which has 2P(P-1)m of scratch.
 ///
 /// Throws Error: `invalid_argument` (sizes that do not fit) and `concurrent_use` at the call; `collective_mismatch`,
 /// `peer_failed`, `timed_out` as the operation goes.

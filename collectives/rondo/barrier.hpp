@@ -6,7 +6,8 @@ namespace rondo {
 
 /// Returns when every rank has called it.
 ///
-/// Cost, per rank, on P ranks: dissemination, log2(P) steps of one empty message each.
+/// Cost, per rank, on P ranks: dissemination, log2(P) steps of one message each; linear 2 steps, and 2(P-1) messages
+/// at rank 0.
 ///
 /// Throws Error: `concurrent_use` at the call; `collective_mismatch`, `peer_failed`, `timed_out` as it goes.
 RONDO_EXPORT void barrier(Communicator& communicator, const Options& options = {});

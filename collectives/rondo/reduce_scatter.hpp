@@ -14,7 +14,8 @@ namespace rondo {
 /// `in`: size * m elements, `out`: m elements; the same m, type, operator and options on every rank. `out` may be the
 /// caller's own block of `in`; any other overlap is an error. Any m, 0 included. `op` as for all_reduce.
 ///
-/// Cost, per rank, of m bytes a rank on P ranks: ring P-1 steps and (P-1)m bytes sent, for operators that commute.
+/// Cost, per rank, of m bytes a rank on P ranks: ring P-1 steps and (P-1)m bytes sent, for operators that commute;
+/// linear 2 steps and Pm bytes. The tuning table chooses.
 ///
 /// Throws Error: `invalid_argument` (sizes that do not fit) and `concurrent_use` at the call; `collective_mismatch`,
 /// `peer_failed`, `timed_out` as the operation goes.

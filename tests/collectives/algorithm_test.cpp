@@ -54,7 +54,7 @@ Plan plan_of(const Case& c, int rank) {
   Plan plan = c.plan;
   if (plan.collective != Collective::all_to_all) return plan;
   const std::size_t unit = plan.blocks.largest();
-  const bool uneven = !c.in_place && c.seed % 2 == 1;
+  const bool uneven = !c.in_place && c.seed % 2 == 1 && plan.algorithm != Algorithm::linear;
   std::vector<std::size_t> sends;
   std::vector<std::size_t> receives;
   for (int other = 0; other < c.size; ++other) {

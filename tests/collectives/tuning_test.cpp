@@ -44,6 +44,16 @@ TEST_CASE("every rule names an algorithm that its collective has", "[collectives
   for (const Collective collective : kCollectives) CHECK(is_valid(collective, algorithms_of(collective)[0], false));
 }
 
+TEST_CASE("all_to_all by counts has no algorithm that must know what others send each other", "[collectives][tuning]") {
+  Question question{Collective::all_to_all, 0, 4, true};
+  CHECK(choose(question).algorithm == Algorithm::linear);
+  question.by_counts = true;
+  CHECK(choose(question).algorithm == Algorithm::pairwise);
+  CHECK(choose(question, Algorithm::automatic, Algorithm::linear).algorithm == Algorithm::pairwise);
+  CHECK_THROWS_WITH(choose(question, Algorithm::linear),
+                    ContainsSubstring("all_to_all by counts has no algorithm linear, wanted pairwise"));
+}
+
 TEST_CASE("two levels are possible on several hosts, in rank order where that matters", "[collectives][tuning]") {
   for (const Collective collective : kCollectives) {
     for (const bool commutative : {false, true}) {

@@ -119,6 +119,7 @@ std::vector<Algorithm> algorithms_for(const Round& round, const Communicator& co
   Question question;
   question.collective = round.collective;
   question.commutative = !round.ordered;
+  question.by_counts = round.by_counts;
   const auto* const hosts = CommunicatorAccess::group(comm, "").hosts();
   question.hosts = hosts != nullptr;
   question.hosts_in_order = hosts && hosts->in_order();

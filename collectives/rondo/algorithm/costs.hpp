@@ -28,11 +28,15 @@ constexpr Cost cost_of(Collective collective, Algorithm algorithm, const Shape& 
     case detail::pair_of(Collective::gather, Algorithm::linear): return linear_gather_cost(shape);
     case detail::pair_of(Collective::all_gather, Algorithm::ring): return ring_all_gather_cost(shape);
     case detail::pair_of(Collective::all_gather, Algorithm::bruck): return bruck_all_gather_cost(shape);
+    case detail::pair_of(Collective::all_gather, Algorithm::linear): return linear_all_gather_cost(shape);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::ring): return ring_reduce_scatter_cost(shape);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::tree): return tree_reduce_scatter_cost(shape);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::chain): return chain_reduce_scatter_cost(shape);
+    case detail::pair_of(Collective::reduce_scatter, Algorithm::linear): return linear_reduce_scatter_cost(shape);
     case detail::pair_of(Collective::all_to_all, Algorithm::pairwise): return pairwise_all_to_all_cost(shape);
+    case detail::pair_of(Collective::all_to_all, Algorithm::linear): return linear_all_to_all_cost(shape);
     case detail::pair_of(Collective::barrier, Algorithm::dissemination): return dissemination_barrier_cost(shape);
+    case detail::pair_of(Collective::barrier, Algorithm::linear): return linear_barrier_cost(shape);
     default: return {};
   }
 }

@@ -8,10 +8,14 @@
 #include <rondo/algorithm/chain_reduce.hpp>
 #include <rondo/algorithm/chain_reduce_scatter.hpp>
 #include <rondo/algorithm/dissemination_barrier.hpp>
+#include <rondo/algorithm/linear_all_gather.hpp>
 #include <rondo/algorithm/linear_all_reduce.hpp>
+#include <rondo/algorithm/linear_all_to_all.hpp>
+#include <rondo/algorithm/linear_barrier.hpp>
 #include <rondo/algorithm/linear_broadcast.hpp>
 #include <rondo/algorithm/linear_gather.hpp>
 #include <rondo/algorithm/linear_reduce.hpp>
+#include <rondo/algorithm/linear_reduce_scatter.hpp>
 #include <rondo/algorithm/linear_scatter.hpp>
 #include <rondo/algorithm/pairwise_all_to_all.hpp>
 #include <rondo/algorithm/recursive_doubling_all_reduce.hpp>
@@ -73,11 +77,15 @@ Task run_collective(P& port, const Plan& plan) {
     case detail::pair_of(Collective::gather, Algorithm::linear): return linear_gather(port, plan);
     case detail::pair_of(Collective::all_gather, Algorithm::ring): return ring_all_gather(port, plan);
     case detail::pair_of(Collective::all_gather, Algorithm::bruck): return bruck_all_gather(port, plan);
+    case detail::pair_of(Collective::all_gather, Algorithm::linear): return linear_all_gather(port, plan);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::ring): return ring_reduce_scatter(port, plan);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::tree): return tree_reduce_scatter(port, plan);
     case detail::pair_of(Collective::reduce_scatter, Algorithm::chain): return chain_reduce_scatter(port, plan);
+    case detail::pair_of(Collective::reduce_scatter, Algorithm::linear): return linear_reduce_scatter(port, plan);
     case detail::pair_of(Collective::all_to_all, Algorithm::pairwise): return pairwise_all_to_all(port, plan);
+    case detail::pair_of(Collective::all_to_all, Algorithm::linear): return linear_all_to_all(port, plan);
     case detail::pair_of(Collective::barrier, Algorithm::dissemination): return dissemination_barrier(port, plan);
+    case detail::pair_of(Collective::barrier, Algorithm::linear): return linear_barrier(port, plan);
     default: throw std::invalid_argument("run_collective: no such algorithm of this collective");
   }
 }

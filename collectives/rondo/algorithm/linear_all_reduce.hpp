@@ -36,7 +36,7 @@ Task linear_all_reduce_lane(P& port, const Plan& plan, Lane lane) {
   for (std::size_t index = lane.first; index < lane.end; index += lane.stride) {
     const Range input = chunk_of(plan.blocks.whole(Buffer::input), plan.chunk, index);
     const Range output{Buffer::output, input.begin, input.count};
-    Task reduced = linear_reduce_chunk(port, input, 0);
+    Task reduced = linear_reduce_chunk(port, input, output, 0);
     co_await reduced;
     Task sent = linear_broadcast_chunk(port, output, 0);
     co_await sent;

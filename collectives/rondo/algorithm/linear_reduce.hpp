@@ -31,15 +31,14 @@ constexpr Cost linear_reduce_cost(const Shape& shape) {
           .at_most = others * chunks > 1};
 }
 
-/// Combines one range of everybody's input in the same range of the root's output.
+/// Combines one range of everybody's input in `result` of the root.
 template <Port P>
-Task linear_reduce_chunk(P& port, Range input, int root) {
+Task linear_reduce_chunk(P& port, Range input, Range result, int root) {
   if (port.rank() != root) {
     auto sent = port.send(input, root);
     co_await sent;
     co_return;
   }
-  const Range result{Buffer::output, input.begin, input.count};
   Range partial = input;
   for (int lower = root - 1; lower >= 0; --lower) {
     auto reduced = port.recv_reduce(partial, result, lower, Side::left);
@@ -60,7 +59,7 @@ template <Port P>
 Task linear_reduce_lane(P& port, const Plan& plan, Lane lane) {
   for (std::size_t index = lane.first; index < lane.end; index += lane.stride) {
     const Range input = chunk_of(plan.blocks.whole(Buffer::input), plan.chunk, index);
-    Task reduced = linear_reduce_chunk(port, input, plan.root);
+    Task reduced = linear_reduce_chunk(port, input, {Buffer::output, input.begin, input.count}, plan.root);
     co_await reduced;
   }
 }

@@ -12,12 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <system_error>
 
 namespace rondo::detail {
 namespace {
 
-// One sendmsg takes the header and the payload of up to this many queued frames.
+// One call takes the header and the payload of up to this many queued frames.
 constexpr std::size_t kFramesPerWrite = 16;
 // A poll gives other links a turn after this many reads.
 constexpr int kReadsPerPoll = 16;
@@ -59,6 +60,34 @@ std::size_t gather(const Outgoing& frame, iovec* parts) {
     parts[count++] = {const_cast<std::byte*>(frame.payload.data()) + skip, frame.payload.size() - skip};
   }
   return count;
+}
+
+// A list of parts costs the system more than copying so much.
+constexpr std::size_t kWorthCopying = 1024;
+
+ssize_t write_parts(int socket, std::span<iovec> parts) {
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  std::array<std::byte, kWorthCopying> together;
+  std::size_t bytes = 0;
+  for (const iovec& part : parts) {
+    if (part.iov_len > together.size() - bytes) {
+      msghdr message{};
+      message.msg_iov = parts.data();
+      message.msg_iovlen = parts.size();
+      return ::sendmsg(socket, &message, kFlags);
+    }
+    std::memcpy(together.data() + bytes, part.iov_base, part.iov_len);
+    bytes += part.iov_len;
+  }
+  return ::send(socket, together.data(), bytes, kFlags);
+}
+
+ssize_t read_parts(int socket, std::span<iovec> parts) {
+  if (parts.size() == 1) return ::recv(socket, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return ::recvmsg(socket, &message, MSG_DONTWAIT);
 }
 
 }  // namespace
@@ -103,10 +132,7 @@ std::size_t SocketLink::write_queue() {
   for (std::size_t i = 0; frame && i < kFramesPerWrite; ++i, frame = frame->next) {
     count += gather(*frame, parts.data() + count);
   }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  const ssize_t written = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t written = write_parts(socket_.get(), std::span(parts).first(count));
   if (written < 0) {
     if (errno == EINTR) return write_queue();
     // What the peer sent before it went is still to be read: only the reading side declares the link dead.
@@ -146,7 +172,7 @@ std::size_t SocketLink::poll(Sink& sink) {
   return moved;
 }
 
-// One recvmsg and what follows from it. False when there is nothing more to read now.
+// One call to receive and what follows from it. False when there is nothing more to read now.
 bool SocketLink::read(Sink& sink, std::size_t& moved) {
   if (dead_) return false;
   std::array<iovec, 2> parts;
@@ -163,10 +189,7 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
     parts[count++] = {spill_.data() + spill_end_, spill_.size() - spill_end_};
     wanted += spill_.size() - spill_end_;
   }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = count;
-  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  const ssize_t got = read_parts(socket_.get(), std::span(parts).first(count));
   if (got < 0) {
     if (errno == EINTR) return true;
     if (errno != EAGAIN && errno != EWOULDBLOCK) fail(errno);

@@ -9,8 +9,8 @@
 
 namespace rondo::detail {
 
-/// A Link over a connected stream socket, TCP or Unix-domain: one sendmsg for header and payload, tried at once and
-/// queued only when the socket is full; about one recvmsg a message, payload straight to its place with the next
+/// A Link over a connected stream socket, TCP or Unix-domain: one call for header and payload, tried at once and
+/// queued only when the socket is full; about one to receive a message, payload straight to its place with the next
 /// header riding along.
 class SocketLink final : public Link {
  public:

@@ -14,6 +14,10 @@ namespace {
 // A window lets at least this much through before it waits for credit.
 constexpr std::uint64_t kLeastWindow = 4096;
 
+// A collective's receive is posted soon, so that more is eager there, and chunks of pipelines are. What comes before it
+// is copied once more, and a root that copies blocks long enough is overtaken by the leaves' next.
+constexpr std::size_t kCollectiveLimits = 4;
+
 // How often a receive looks for a message on its way before it waits for it; some microseconds.
 constexpr int kLooks = 1000;
 
@@ -113,7 +117,7 @@ void Peer::send(SendMessage& message) {
     return;
   }
   const std::uint64_t cost = cost_of(message.header);
-  if (!message.device_ && cost <= credit_ && (message.operation() || message.whole_.size() <= eager_limit())) {
+  if (!message.device_ && cost <= credit_ && message.whole_.size() <= eager_limit(message)) {
     credit_ -= cost;
     message.header.kind = FrameKind::eager;
     message.payload = message.whole_;
@@ -144,6 +148,10 @@ bool Peer::send_now(Outgoing& frame) {
 // other, and take more than twice as long where they are not.
 bool Peer::pullable(const SendMessage& message) const {
   return link_ && !message.operation() && link_->pull_from() > 0 && message.whole_.size() > link_->pull_from();
+}
+
+std::size_t Peer::eager_limit(const SendMessage& message) const {
+  return message.operation() ? kCollectiveLimits * engine_.settings().eager_limit : eager_limit();
 }
 
 // Of point to point.

@@ -23,9 +23,8 @@ class Engine;
 /// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
 /// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Where the link
 /// can pull, the rts says where the payload lies, the receiver fetches it and answers that it needs no more; and so
-/// where it lies on a device (`DeviceMessages`).
-/// Collectives know both sides' schedule and are eager at any length. So the stream never stops for want of a receive,
-/// and memory stays bounded.
+/// where it lies on a device (`DeviceMessages`). Collectives know both sides' schedule and are eager up to a few times
+/// that length. So the stream never stops for want of a receive, and memory stays bounded.
 class Peer final : public Sink {
  public:
   Peer(Engine& engine, int world_rank);
@@ -104,6 +103,7 @@ class Peer final : public Sink {
 
   void transmit(Outgoing& frame);
   std::size_t eager_limit() const;
+  std::size_t eager_limit(const SendMessage& message) const;
   bool pullable(const SendMessage& message) const;
   ControlFrame& control_frame(FrameKind kind);
   void cancel(std::uint32_t receiver_id);

@@ -60,9 +60,8 @@ struct Config {
   // How frames travel.
   Transport transport = Transport::automatic;  ///< RONDO_TRANSPORT: auto, shm, unix, tcp
   std::string interface;                       ///< RONDO_INTERFACE: name of a network interface, or its address
-  std::size_t eager_limit =
-      64 << 10;  ///< RONDO_EAGER_LIMIT: longer messages wait for their receive; in collectives 4 times as long
-  std::size_t unexpected_bytes = 64 << 20;  ///< RONDO_UNEXPECTED_BYTES: memory for messages nobody asked for yet
+  std::size_t eager_limit = 64 << 10;          ///< RONDO_EAGER_LIMIT: longer messages wait for their receive
+  std::size_t unexpected_bytes = 64 << 20;     ///< RONDO_UNEXPECTED_BYTES: memory for messages nobody asked for yet
 
   // How operations run.
   std::optional<Duration> timeout{std::chrono::seconds(1800)};  ///< RONDO_TIMEOUT: of an operation; above 0, or off

@@ -85,9 +85,9 @@ constexpr TuningRule kTable[] = {
 
     {C::broadcast, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::broadcast, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
+    {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {linear, 1 * MiB}},
     {C::broadcast, 1 * MiB, 1, 4, Crowd::any, {chain, 64 * KiB}},
     {C::broadcast, kAnyBytes, 1, 2, Crowd::any, {chain, 256 * KiB}},
-    {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {linear, 1 * MiB}},
     {C::broadcast, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::scatter, 32 * KiB, 3, kAnyRanks, Crowd::oversubscribed, {tree, 0}},
@@ -105,7 +105,7 @@ constexpr TuningRule kTable[] = {
     {C::all_gather, 256 * KiB, 5, 64, Crowd::any, {bruck, 0}},
     {C::all_gather, 16 * MiB, 65, kAnyRanks, Crowd::any, {bruck, 0}},
     {C::all_gather, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
-    {C::all_gather, kAnyBytes, 3, 4, Crowd::oversubscribed, {ring, 1 * MiB}},
+    {C::all_gather, kAnyBytes, 3, 8, Crowd::oversubscribed, {ring, 1 * MiB}},
     {C::all_gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
 
     {C::reduce_scatter, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},

@@ -34,11 +34,11 @@ struct Memory {
 };
 
 CollectiveCall call(Collective collective, std::span<const int> in, std::span<int> out, int root = -1) {
-  return detail::rooted(detail::call_on<int>(collective, in, out, {}), root);
+  return detail::rooted(detail::call_on(collective, in, out, {}), root);
 }
 
 CollectiveCall in_place(Collective collective, std::span<int> inout, int root = -1) {
-  return detail::rooted(detail::in_place_call<int>(collective, inout, {}), root);
+  return detail::rooted(detail::in_place_call(collective, inout, {}), root);
 }
 
 using Counts = std::vector<std::size_t>;

@@ -21,7 +21,7 @@ namespace {
 double numbers[16];
 
 CollectiveCall all_reduce_call() {
-  return detail::reducing<double>(detail::call_on<double>(Collective::all_reduce, std::span<const double>(numbers, 4),
+  return detail::reducing<double>(detail::call_on(Collective::all_reduce, std::span<const double>(numbers, 4),
                                                           std::span(numbers + 8, 4), {}),
                                   sum);
 }

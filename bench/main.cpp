@@ -11,6 +11,8 @@
 #include "bench/compare/loop.hpp"
 #include "bench/exercises.hpp"
 #include "bench/launch.hpp"
+#include "bench/probe/crew.hpp"
+#include "bench/probe/probe_command.hpp"
 #include "bench/raw/raw_command.hpp"
 #include "bench/report.hpp"
 #include "bench/rondo_subject.hpp"
@@ -70,6 +72,8 @@ int bench_command(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
   if (first == "--version") throw HelpAsked(fmt::format("rondo-bench {}\n", version()));
   if (first == "tuning") return tuning_command(rest);
+  if (first == "probe") return probe_command(rest);
+  if (first == "probe-part") return probe_part_command(rest);
   if (first == "raw") return raw_command(rest);
   if (first == "loops") return loops_command(rest);
   if (first == "compare") return compare_command(rest);

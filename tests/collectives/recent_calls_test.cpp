@@ -21,9 +21,8 @@ namespace {
 double numbers[16];
 
 CollectiveCall all_reduce_call() {
-  return detail::reducing<double>(detail::call_on(Collective::all_reduce, std::span<const double>(numbers, 4),
-                                                          std::span(numbers + 8, 4), {}),
-                                  sum);
+  return detail::reducing<double>(
+      detail::call_on(Collective::all_reduce, std::span<const double>(numbers, 4), std::span(numbers + 8, 4), {}), sum);
 }
 
 RecentCalls::Known with_count(std::size_t count) {

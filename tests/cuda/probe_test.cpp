@@ -229,8 +229,8 @@ TEST_CASE("what becomes of a process whose peer dies is said, a hang too", "[cud
 TEST_CASE("an item that fails is named with the reason, and the others are answered", "[cuda][probe][stand-in]") {
   if (!can_run() || !is_stand_in()) return;
   const ReportFile file;
-  const Outcome outcome = probe("--items host_calls,round_trip,death_kernel --json " + file.path,
-                                "FAKECUDA_FAIL=cuMemHostAlloc:1:700");
+  const Outcome outcome =
+      probe("--items host_calls,round_trip,death_kernel --json " + file.path, "FAKECUDA_FAIL=cuMemHostAlloc:1:700");
   INFO(outcome.output);
   CHECK(outcome.status == 1);
   CHECK_THAT(

@@ -237,12 +237,12 @@ TEST_CASE("an item that fails is named with the reason, and the others are answe
       outcome.output,
       ContainsSubstring("FAILED: rank 0 ended with status 3: rondo-bench: cuMemHostAlloc: got CUDA_ERROR_ILLEGAL"));
   CHECK(children().empty());
-  const auto ranks = answered_by(file.json());
+  const nlohmann::json report = file.json();
+  const auto ranks = answered_by(report);
   CHECK(ranks.contains("host_calls"));
   CHECK(ranks.contains("death_kernel"));
   CHECK(!ranks.contains("copies"));
-  for (const auto& figure : file.json()["figures"])
-    CHECK(figure.contains("failed") == (figure["item"] == "round_trip"));
+  for (const auto& figure : report["figures"]) CHECK(figure.contains("failed") == (figure["item"] == "round_trip"));
 }
 
 TEST_CASE("a probe that is killed leaves no process behind", "[cuda][probe][stand-in]") {

@@ -16,7 +16,7 @@
 
 namespace rondo::detail {
 
-inline cuda::StreamHandle handle_of(CudaStream stream) { return reinterpret_cast<cuda::StreamHandle>(stream); }
+inline cuda::StreamHandle handle_of(CudaStream stream) { return static_cast<cuda::StreamHandle>(stream); }
 
 /// What a caller gave of a device's memory, from the call to the end of what moves it.
 struct DeviceBuffer {

@@ -5,13 +5,11 @@
 
 #include <rondo/element_type.hpp>
 
-struct CUstream_st;
-
 namespace rondo {
 
-/// A stream of the CUDA runtime (cudaStream_t) or driver (CUstream), which are the same; nullptr: the default stream.
+/// A stream of CUDA, as its runtime or its driver gives it (theirs converts to this one); nullptr: the default stream.
 /// No header of CUDA is needed.
-using CudaStream = CUstream_st*;
+using CudaStream = void*;
 
 /// Elements in the memory of a device, and the stream that they are used on: what a message or collective reads has
 /// been written when all that was queued there before the call is done, and what it writes is read by what is queued

@@ -23,9 +23,7 @@ using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
 using rondo::testing::require;
 
-rondo::CudaStream stream_of(const DeviceUnderTest& device) {
-  return reinterpret_cast<rondo::CudaStream>(device.stream.handle());
-}
+rondo::CudaStream stream_of(const DeviceUnderTest& device) { return device.stream.handle(); }
 
 /// The same elements on the host and on the device.
 template <typename T>

@@ -31,9 +31,7 @@ rondo::cuda::Address address_of(const Buffer& buffer) {
   return static_cast<rondo::cuda::Address>(reinterpret_cast<std::uintptr_t>(buffer.data()));
 }
 
-rondo::CudaStream stream_of(const DeviceUnderTest& device) {
-  return reinterpret_cast<rondo::CudaStream>(device.stream.handle());
-}
+rondo::CudaStream stream_of(const DeviceUnderTest& device) { return device.stream.handle(); }
 
 /// What rank `from` sends in this round.
 std::vector<std::byte> pattern(int from, int round, std::size_t bytes) {

@@ -56,7 +56,7 @@ std::string to_line(const Figure& figure) { return to_json(figure).dump(); }
 
 std::optional<Figure> from_line(const std::string& line) {
   const Json json = Json::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("what")) return std::nullopt;
+  if (!json.contains("what")) return std::nullopt;
   Figure figure;
   figure.what = json["what"];
   figure.bytes = json.value("bytes", std::size_t{0});

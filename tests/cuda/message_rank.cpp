@@ -75,20 +75,23 @@ struct Neighbours {
 void around(Communicator& world) {
   const DeviceUnderTest device;
   const auto [right, left] = Neighbours(world);
-  constexpr std::size_t kMost = (std::size_t{9} << 20) + 3;
-  const Buffer out(world, kMost), in(world, kMost);
+  constexpr std::size_t kLong = std::size_t{9} << 20;
+  constexpr std::size_t kBehind = 64;
+  const Buffer out(world, kLong + 3), in(world, kLong + 3 + kBehind);
   int round = 0;
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{4095},
-                                  (std::size_t{2} << 20) - 1, std::size_t{9} << 20}) {
-    for (const std::size_t offset : {std::size_t{0}, std::size_t{3}}) {
+                                  (std::size_t{2} << 20) - 1, kLong}) {
+    for (const std::size_t offset : {std::size_t{3}, std::size_t{0}}) {
+      if (bytes == kLong && offset == 0) continue;
       ++round;
+      const std::size_t touched = offset + bytes + kBehind;
       const auto sent = pattern(world.rank(), round, bytes);
       const auto wanted = pattern(left, round, bytes);
       put(device, out, offset, sent);
       const auto from = out.span(stream_of(device)).subspan(offset, bytes);
       const auto to = in.span(stream_of(device)).subspan(offset, bytes);
 
-      device.fill(address_of(in), kMost, std::byte{0});
+      device.fill(address_of(in), touched, std::byte{0});
       const Status status = world.sendrecv(from, right, to, left);
       require(status.source == left && status.bytes == bytes, "device to device: the status");
       check(device, in, offset, wanted, "device to device");
@@ -99,13 +102,12 @@ void around(Communicator& world) {
       received.wait();
       require(host == wanted, "device to host");
 
-      device.fill(address_of(in), kMost, std::byte{0});
+      device.fill(address_of(in), touched, std::byte{0});
       received = world.irecv(to, left);
       world.send(std::span(sent), right);
       received.wait();
       check(device, in, offset, wanted, "host to device");
-      check(device, in, offset + bytes, std::vector<std::byte>(std::min(kMost - offset - bytes, std::size_t{64})),
-            "nothing behind it");
+      check(device, in, offset + bytes, std::vector<std::byte>(kBehind), "nothing behind it");
     }
   }
 }
@@ -149,7 +151,7 @@ void coming_and_going(Communicator& world) {
   const DeviceUnderTest device;
   const auto [right, left] = Neighbours(world);
   for (int round = 0; round < 20; ++round) {
-    const std::size_t bytes = std::size_t{1000} << (round % 3 * 6);
+    const std::size_t bytes = std::size_t{1000} << (round % 3 * 5);
     const Buffer out(world, bytes), in(world, bytes);
     put(device, out, 0, pattern(world.rank(), round, bytes));
     world.sendrecv(out.span(), right, in.span(), left);

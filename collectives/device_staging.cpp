@@ -1,9 +1,8 @@
 #include "collectives/device_staging.hpp"
 
-#include <rondo/error.hpp>
+#include <string>
 
 #include "collectives/arguments.hpp"
-#include "cuda/error.hpp"
 #include "runtime/condition.hpp"
 #include "runtime/engine.hpp"
 
@@ -27,87 +26,72 @@ bool gets(const CollectiveCall& call, int rank) {
   return !only_root || rank == call.root;
 }
 
+std::byte* data_of(const std::shared_ptr<DeviceBuffer>& buffer) { return buffer ? buffer->staging->data() : nullptr; }
+
 }  // namespace
 
-DeviceStaging::DeviceStaging(Group& group, CollectiveCall& call)
-    : group_(group), brings_out_(call.in_place && gives(call, group.rank())), takes_out_(gets(call, group.rank())) {
+DeviceStaging::DeviceStaging(Group& group, CollectiveCall& call) : device_(group.engine().device()) {
   check_arguments(call, group.rank(), group.size());
-  if (brings_out_ || takes_out_) {
-    out_ = buffer(call.out, call.out_count * call.element_bytes, call.out_stream, call);
-  }
-  if (!call.in_place && gives(call, group.rank())) {
-    in_ = buffer(call.in, call.in_count * call.element_bytes, call.in_stream, call);
-  }
+  const bool given = gives(call, group.rank());
+  const bool got = gets(call, group.rank());
+  const Buffer out =
+      got || (given && call.in_place) ? buffer(call.out, call.out_count, call.out_stream, call) : nullptr;
+  if (given) given_ = call.in_place ? out : buffer(call.in, call.in_count, call.in_stream, call);
+  if (got) got_ = out;
   call.on_device = false;
-  call.in = in_.data();
-  call.out = out_.data();
+  call.in = call.in_place ? nullptr : data_of(given_);
+  call.out = data_of(out);
 }
 
 DeviceStaging::~DeviceStaging() {
-  for (const Buffer& buffer : {in_, out_}) {
-    if (buffer.device) buffer.device->given_up = true;
+  for (const Buffer& buffer : {given_, got_}) {
+    if (buffer) buffer->given_up = true;
   }
 }
 
-DeviceStaging::Buffer DeviceStaging::buffer(const void* data, std::size_t bytes, CudaStream stream,
+DeviceStaging::Buffer DeviceStaging::buffer(const void* data, std::size_t count, CudaStream stream,
                                             const CollectiveCall& call) {
-  DeviceBytes given;
-  given.data = data;
-  given.size = bytes;
-  given.stream = stream;
-  Buffer made;
-  made.device = group_.engine().device().begin(given, to_string(call.collective).data());
-  if (made.device) made.host = group_.engine().device().stage(bytes);
-  made.bytes = bytes;
+  DeviceBytes bytes;
+  bytes.data = data;
+  bytes.size = count * call.element_bytes;
+  bytes.stream = stream;
+  Buffer made = device_.begin(bytes, to_string(call.collective).data());
+  if (made) made->staging = device_.stage(bytes.size);
   return made;
 }
 
 Task DeviceStaging::bring(Operation& operation) {
-  const Buffer& given = brings_out_ ? out_ : in_;
-  if (!given.device) co_return;
+  if (!given_) co_return;
   const auto copy = std::make_shared<Copy>();
-  group_.engine().device().read(given.device, given.data(), group_.rank(),
-                                [copy, host = given.host](const std::exception_ptr& failure) {
-                                  copy->failure = failure;
-                                  copy->over = true;
-                                });
+  device_.read(given_, data_of(given_), -1, end_of(copy, given_));
   Task waited = wait(operation, copy);
   co_await waited;
 }
 
 Task DeviceStaging::take(Operation& operation) {
-  if (!takes_out_ || !out_.device) co_return;
+  if (!got_) co_return;
   const auto copy = std::make_shared<Copy>();
+  device_.write(got_, std::span(data_of(got_), got_->bytes), -1, end_of(copy, got_));
   taken_ = true;
-  group_.engine().device().write(out_.device, std::span(out_.data(), out_.bytes), group_.rank(),
-                                 [copy, host = out_.host](const std::exception_ptr& failure) {
-                                   copy->failure = failure;
-                                   copy->over = true;
-                                 });
   Task waited = wait(operation, copy);
   co_await waited;
+}
+
+RankDevice::Ended DeviceStaging::end_of(const std::shared_ptr<Copy>& copy, const Buffer& buffer) {
+  return [copy, buffer](const std::exception_ptr& failure) {
+    copy->failure = failure;
+    copy->over = true;
+  };
 }
 
 Task DeviceStaging::wait(Operation& operation, std::shared_ptr<Copy> copy) {
   Until over(operation, IsOver{copy->over}, 1);
   co_await over;
   if (!copy->failure) co_return;
-  try {
-    std::rethrow_exception(copy->failure);
-  } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, error.what(),
-                {operation.group().rank(),
-                 -1,
-                 std::string(to_string(operation.call().collective)),
-                 operation.number(),
-                 0,
-                 error.bytes(),
-                 {}});
-  }
+  const std::string name(to_string(operation.call().collective));
+  throw error_of(copy->failure, name, {operation.group().rank(), -1, name, operation.number(), 0, 0, {}});
 }
 
-bool DeviceStaging::order(CudaStream stream) const {
-  return taken_ && group_.engine().device().order(*out_.device, stream);
-}
+bool DeviceStaging::order(CudaStream stream) const { return taken_ && device_.order(*got_, stream); }
 
 }  // namespace rondo::detail

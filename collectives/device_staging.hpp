@@ -30,26 +30,20 @@ class DeviceStaging {
   bool order(CudaStream stream) const;
 
  private:
-  /// One of the caller's buffers, and the host's copy of it.
-  struct Buffer {
-    std::shared_ptr<DeviceBuffer> device;
-    std::shared_ptr<cuda::Staging::Block> host;
-    std::byte* data() const noexcept { return host ? host->data() : nullptr; }
-    std::size_t bytes = 0;
-  };
+  /// One of the caller's buffers, with the host's copy of it in its staging memory; nothing where there are no bytes.
+  using Buffer = std::shared_ptr<DeviceBuffer>;
   /// A copy on its way.
   struct Copy {
     bool over = false;
     std::exception_ptr failure;
   };
 
-  Buffer buffer(const void* data, std::size_t bytes, CudaStream stream, const CollectiveCall& call);
+  Buffer buffer(const void* data, std::size_t count, CudaStream stream, const CollectiveCall& call);
+  static RankDevice::Ended end_of(const std::shared_ptr<Copy>& copy, const Buffer& buffer);
   static Task wait(Operation& operation, std::shared_ptr<Copy> copy);
 
-  Group& group_;
-  Buffer in_, out_;
-  const bool brings_out_;  ///< the input lies in the output
-  const bool takes_out_;
+  RankDevice& device_;
+  Buffer given_, got_;  ///< one and the same in place
   bool taken_ = false;  ///< the copy of the result has been started
 };
 

@@ -26,10 +26,10 @@ EventHandle LocalEvents::record(StreamHandle stream) {
   return event;
 }
 
-bool LocalEvents::done(EventHandle event) const {
+bool LocalEvents::done(EventHandle event, const CudaFacts& facts) const {
   const Driver& driver = context_.driver();
   const Result result = driver.cuEventQuery(event);
-  if (result != Result::success && result != Result::not_ready) driver.fail(driver.cuEventQuery.name, result);
+  if (result != Result::success && result != Result::not_ready) driver.fail(driver.cuEventQuery.name, result, facts);
   return result == Result::success;
 }
 
@@ -111,13 +111,8 @@ bool Copies::advance(Running& running, bool& over) {
     queue(running);
     return true;
   }
-  const Driver& driver = context_.driver();
-  const Result result = driver.cuEventQuery(running.done);
-  if (result == Result::not_ready) return false;
-  over = true;
-  if (result != Result::success)
-    driver.fail(driver.cuEventQuery.name, result, {.peer = copy.peer, .bytes = copy.bytes});
-  return true;
+  over = events_.done(running.done, {.peer = copy.peer, .bytes = copy.bytes});
+  return over;
 }
 
 void Copies::queue(Running& running) {

@@ -21,8 +21,8 @@ class LocalEvents {
 
   /// Recorded on the stream after all that was queued there. Throws CudaError. A context is current.
   EventHandle record(StreamHandle stream);
-  /// Whether what was queued before is done.
-  bool done(EventHandle event) const;
+  /// Whether what was queued before is done. Throws CudaError with these facts.
+  bool done(EventHandle event, const CudaFacts& facts = {}) const;
   void give_back(EventHandle event) { free_.push_back(event); }
 
  private:

@@ -15,14 +15,9 @@
 namespace rondo::detail {
 namespace {
 
-/// A failure of the driver as users see it.
 std::exception_ptr error_of(const std::exception_ptr& failure, const Message& message) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const cuda::CudaError& error) {
-    return std::make_exception_ptr(Error(Errc::cuda, fmt::format("{}: {}", message.describe(), error.what()),
-                                         {message.group().rank(), message.peer_rank(), "", 0, 0, error.bytes(), {}}));
-  }
+  return std::make_exception_ptr(
+      detail::error_of(failure, message.describe(), {message.group().rank(), message.peer_rank(), "", 0, 0, 0, {}}));
 }
 
 }  // namespace

@@ -24,6 +24,15 @@ const cuda::Driver& driver_for(const char* operation) {
 
 }  // namespace
 
+Error error_of(const std::exception_ptr& failure, const std::string& what, Error::Facts facts) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const cuda::CudaError& error) {
+    facts.bytes_wanted = error.bytes();
+    return Error(Errc::cuda, fmt::format("{}: {}", what, error.what()), std::move(facts));
+  }
+}
+
 RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
     : context(driver, number),
       local_events(context),
@@ -107,27 +116,31 @@ std::shared_ptr<cuda::Staging::Block> RankDevice::stage(std::size_t bytes) {
   return std::make_shared<cuda::Staging::Block>(opened_->staging.take(bytes));
 }
 
-// Where memory could not be pinned the host waits for the copy: it is not queued before the caller's stream is there.
-
 void RankDevice::read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended) {
-  buffer->copy = opened_->copies.start({.to_host = to,
-                                        .from = buffer->address,
-                                        .bytes = buffer->bytes,
-                                        .peer = peer,
-                                        .ready = [this, buffer] { return opened_->local_events.done(buffer->before); },
-                                        .given_up = [buffer] { return buffer->given_up; },
-                                        .ended = std::move(ended)});
+  cuda::Copies::Copy copy;
+  copy.to_host = to;
+  copy.from = buffer->address;
+  copy.bytes = buffer->bytes;
+  copy.peer = peer;
+  start(buffer, std::move(copy), std::move(ended));
 }
 
 void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer,
                        Ended ended) {
-  buffer->copy = opened_->copies.start({.to = buffer->address,
-                                        .from_host = from.data(),
-                                        .bytes = from.size(),
-                                        .peer = peer,
-                                        .ready = [this, buffer] { return opened_->local_events.done(buffer->before); },
-                                        .given_up = [buffer] { return buffer->given_up; },
-                                        .ended = std::move(ended)});
+  cuda::Copies::Copy copy;
+  copy.to = buffer->address;
+  copy.from_host = from.data();
+  copy.bytes = from.size();
+  copy.peer = peer;
+  start(buffer, std::move(copy), std::move(ended));
+}
+
+// Where memory could not be pinned the host waits for the copy: it is not queued before the caller's stream is there.
+void RankDevice::start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended) {
+  copy.ready = [this, buffer] { return opened_->local_events.done(buffer->before); };
+  copy.given_up = [buffer] { return buffer->given_up; };
+  copy.ended = std::move(ended);
+  buffer->copy = opened_->copies.start(std::move(copy));
 }
 
 bool RankDevice::order(const DeviceBuffer& buffer, CudaStream stream) const {

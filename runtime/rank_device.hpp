@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include <rondo/device_span.hpp>
+#include <rondo/error.hpp>
 
 #include "cuda/copies.hpp"
 #include "cuda/event_pool.hpp"
@@ -29,6 +31,9 @@ struct DeviceBuffer {
   std::shared_ptr<cuda::Copies::Running> copy;    ///< the last
   bool given_up = false;                          ///< what still runs has nobody to tell
 };
+
+/// A failure of the driver as users see it, who begins with `what`.
+Error error_of(const std::exception_ptr& failure, const std::string& what, Error::Facts facts);
 
 /// The device of this rank: that of the first memory that it speaks of. Nothing of CUDA is loaded before.
 ///
@@ -84,6 +89,7 @@ class RankDevice {
  private:
   cuda::Device first_device(const cuda::Driver& driver) const;
   cuda::PointerFacts classify(const DeviceBytes& bytes, const cuda::Driver& driver, const char* operation) const;
+  void start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended);
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);
 
   const int local_rank_;

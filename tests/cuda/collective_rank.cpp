@@ -2,8 +2,6 @@
 // was as it must be, else it says what was not.
 #include <csignal>
 #include <cstdio>
-#include <functional>
-#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -11,6 +9,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -22,8 +21,7 @@ using rondo::Work;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
 using rondo::testing::require;
-
-rondo::CudaStream stream_of(const DeviceUnderTest& device) { return device.stream.handle(); }
+using rondo::testing::stream_of;
 
 /// The same elements on the host and on the device.
 template <typename T>
@@ -161,7 +159,7 @@ void one_dies(Communicator& world) {
   copy_fails(world);
 }
 
-const std::map<std::string, std::function<void(Communicator&)>> kActs{
+const rondo::testing::Acts kActs{
     {"all", all},
     {"in-order-of-the-stream", in_order_of_the_stream},
     {"copy-fails", copy_fails},
@@ -170,18 +168,4 @@ const std::map<std::string, std::function<void(Communicator&)>> kActs{
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const auto act = argc == 2 ? kActs.find(argv[1]) : kActs.end();
-  if (act == kActs.end()) return 2;
-  // Of a job that failed: they would have no time to say what they saw.
-  std::signal(SIGTERM, SIG_IGN);
-  try {
-    rondo::testing::driver_under_test();
-    Communicator world = rondo::init();
-    act->second(world);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 3;
-  }
-}
+int main(int argc, char** argv) { return rondo::testing::run_act(argc, argv, kActs); }

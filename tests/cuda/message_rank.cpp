@@ -3,14 +3,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <functional>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <rondo/rondo.hpp>
 
+#include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -24,14 +23,13 @@ using rondo::Work;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
 using rondo::testing::require;
+using rondo::testing::stream_of;
 
 using Buffer = rondo::cuda::buffer<std::byte>;
 
 rondo::cuda::Address address_of(const Buffer& buffer) {
   return static_cast<rondo::cuda::Address>(reinterpret_cast<std::uintptr_t>(buffer.data()));
 }
-
-rondo::CudaStream stream_of(const DeviceUnderTest& device) { return device.stream.handle(); }
 
 /// What rank `from` sends in this round.
 std::vector<std::byte> pattern(int from, int round, std::size_t bytes) {
@@ -333,7 +331,7 @@ void no_driver(Communicator& world) {
   refused(rondo::Errc::cuda, "there is no CUDA driver", [&] { Buffer(world, 1); });
 }
 
-const std::map<std::string, std::function<void(Communicator&)>> kActs{
+const rondo::testing::Acts kActs{
     {"around", around},
     {"many", many},
     {"to-itself", to_itself},
@@ -352,18 +350,4 @@ const std::map<std::string, std::function<void(Communicator&)>> kActs{
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const auto act = argc == 2 ? kActs.find(argv[1]) : kActs.end();
-  if (act == kActs.end()) return 2;
-  // Of a job that failed: they would have no time to say what they saw.
-  std::signal(SIGTERM, SIG_IGN);
-  try {
-    if (act->first != "no-driver") rondo::testing::driver_under_test();
-    Communicator world = rondo::init();
-    act->second(world);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 3;
-  }
-}
+int main(int argc, char** argv) { return rondo::testing::run_act(argc, argv, kActs); }

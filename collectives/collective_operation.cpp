@@ -1,5 +1,7 @@
 #include "collectives/collective_operation.hpp"
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include <rondo/algorithm/dispatch.hpp>
@@ -13,25 +15,40 @@ namespace rondo::detail {
 
 CollectiveOperation::CollectiveOperation(Group& group, const Call& call, CollectiveCall request,
                                          const Arguments& arguments, Plan plan, const DirectPort::Begun& begun,
-                                         std::unique_ptr<DeviceStaging> staging)
+                                         std::unique_ptr<DeviceCollective> device)
     : Operation(group, call, request.options.timeout),
       reduction_(std::move(request.reduction)),
       memory_(group.engine(), request.element_bytes, reduction_, group.size()),
       plan_(std::move(plan)),
       begun_(begun),
       port_(*this, group.everybody(), memory_, arguments.in_place),
-      staging_(std::move(staging)) {
+      device_(std::move(device)) {
   memory_.set(arguments.input, arguments.output);
 }
 
-Task CollectiveOperation::body() { return staging_ ? on_device() : on_host(); }
+Task CollectiveOperation::body() { return device_ ? on_device() : on_host(); }
 
 Task CollectiveOperation::on_device() {
-  Task brought = staging_->bring(*this);
+  try {
+    Task done = on_device_or_host();
+    co_await done;
+  } catch (const cuda::CudaError&) {
+    const std::string name(to_string(call().collective));
+    throw error_of(std::current_exception(), name, {group().rank(), -1, name, number(), 0, 0, {}});
+  }
+}
+
+Task CollectiveOperation::on_device_or_host() {
+  bool done = false;
+  Task on_devices = device_->run(*this, plan_, port_.in_place(), done);
+  co_await on_devices;
+  if (done) co_return;
+  if (plan_.algorithm == Algorithm::leader) plan_.algorithm = Algorithm::sliced;
+  Task brought = device_->staging().bring(*this, memory_);
   co_await brought;
-  Task done = on_host();
-  co_await done;
-  Task taken = staging_->take(*this);
+  Task on_the_host = on_host();
+  co_await on_the_host;
+  Task taken = device_->staging().take(*this);
   co_await taken;
 }
 

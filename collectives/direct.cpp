@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/direct_moves.hpp"
 #include "collectives/mapped.hpp"
 #include "collectives/sliced.hpp"
 
@@ -14,9 +15,10 @@ constexpr int kLeastGathered = 5;
 
 /// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
 /// window is `count` elements from `begin` on: of the vector, or of every rank's block.
-class Direct {
+class Direct : public DirectMoves {
  public:
-  Direct(DirectPort& port, const Plan& plan) : port_(port), plan_(plan), rank_(port.rank()), size_(port.size()) {}
+  Direct(DirectPort& port, const Plan& plan)
+      : DirectMoves(plan, port.rank(), port.size(), port.in_place()), port_(port) {}
 
   std::size_t shares() const noexcept { return shares_laid_out(plan_.collective, size_); }
   /// Elements that are cut into windows.
@@ -28,25 +30,6 @@ class Direct {
       case Collective::broadcast: return plan_.blocks.total();
       default: return plan_.blocks.largest();
     }
-  }
-
-  /// The ranks that this one needs something of, from `first` to `last`.
-  struct Sources {
-    int first;
-    int last;
-  };
-  Sources sources() const noexcept {
-    switch (plan_.collective) {
-      case Collective::broadcast:
-      case Collective::scatter: return is_root() ? Sources{0, 0} : Sources{plan_.root, plan_.root + 1};
-      case Collective::reduce:
-      case Collective::gather: return is_root() ? Sources{0, size_} : Sources{0, 0};
-      default: return {0, size_};
-    }
-  }
-  bool folds() const noexcept {
-    return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce_scatter ||
-           (plan_.collective == Collective::reduce && is_root());
   }
 
   void copy_own() { port_.copy(kept().from, kept().to); }
@@ -112,44 +95,6 @@ class Direct {
   bool pulls() const {
     return port_.readable().value_or(true) && fetches_blocks(plan_.collective, size_, port_.crowded(), length_bytes());
   }
-  /// In place, inputs are overwritten while others read them.
-  bool overwrites() const noexcept { return plan_.collective == Collective::all_to_all; }
-  /// What others may need of this rank.
-  Range offered() const noexcept {
-    switch (plan_.collective) {
-      case Collective::broadcast: return is_root() ? whole(Buffer::output) : Range{};
-      case Collective::scatter: return is_root() ? whole(Buffer::input) : Range{};
-      case Collective::gather:
-      case Collective::all_gather: return own_input();
-      default: return whole(Buffer::input);
-    }
-  }
-  /// Whether others need anything of a rank.
-  bool is_owner(int member) const noexcept {
-    switch (plan_.collective) {
-      case Collective::broadcast:
-      case Collective::scatter: return member == plan_.root;
-      case Collective::gather: return member != plan_.root && plan_.blocks.count(member) > 0;
-      case Collective::reduce: return member != plan_.root;
-      case Collective::all_gather: return plan_.blocks.count(member) > 0;
-      default: return true;
-    }
-  }
-  /// Where in what a rank offers lies what this one needs of it.
-  std::size_t offset_in_offered() const noexcept {
-    const bool by_reader = plan_.collective == Collective::scatter || plan_.collective == Collective::all_to_all ||
-                           plan_.collective == Collective::reduce_scatter;
-    return by_reader ? plan_.blocks.begin(rank_) : 0;
-  }
-  Range place_for(int member) const noexcept {
-    switch (plan_.collective) {
-      case Collective::broadcast: return whole(Buffer::output);
-      case Collective::scatter:
-      case Collective::reduce_scatter: return own_output();
-      case Collective::all_to_all: return plan_.recv_blocks.in(Buffer::output, member);
-      default: return plan_.blocks.in(Buffer::output, member);
-    }
-  }
   /// Of a collective of even shares.
   Script script() const {
     Script script;
@@ -173,16 +118,6 @@ class Direct {
     return script;
   }
 
-  /// The ranks that need something of this one.
-  Sources readers() const noexcept {
-    switch (plan_.collective) {
-      case Collective::broadcast:
-      case Collective::scatter: return is_root() ? Sources{0, size_} : Sources{0, 0};
-      case Collective::gather: return is_root() ? Sources{0, 0} : Sources{plan_.root, plan_.root + 1};
-      default: return {0, size_};
-    }
-  }
-
  private:
   std::size_t least_mapped() const noexcept {
     switch (plan_.collective) {
@@ -192,31 +127,6 @@ class Direct {
     }
   }
   std::size_t length_bytes() const noexcept { return length() * port_.element_bytes(); }
-
-  struct Copy {
-    Range from;
-    Range to;
-  };
-  /// What this rank has for itself.
-  Copy kept() const noexcept {
-    if (port_.in_place()) return {};
-    switch (plan_.collective) {
-      case Collective::scatter: return is_root() ? Copy{plan_.blocks.in(Buffer::input, rank_), own_output()} : Copy{};
-      case Collective::gather: return is_root() ? Copy{own_input(), plan_.blocks.in(Buffer::output, rank_)} : Copy{};
-      case Collective::all_gather: return {own_input(), plan_.blocks.in(Buffer::output, rank_)};
-      case Collective::all_to_all:
-        return {plan_.blocks.in(Buffer::input, rank_), plan_.recv_blocks.in(Buffer::output, rank_)};
-      default: return {};
-    }
-  }
-  bool is_root() const noexcept { return rank_ == plan_.root; }
-  Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }
-  Range own_output() const noexcept { return {Buffer::output, 0, plan_.blocks.count(rank_)}; }
-  // In place the own block of all_gather stands where it will stay.
-  Range own_input() const noexcept {
-    if (port_.in_place() && plan_.collective == Collective::all_gather) return plan_.blocks.in(Buffer::output, rank_);
-    return {Buffer::input, 0, plan_.blocks.count(rank_)};
-  }
   static std::size_t place(int of, std::size_t count) noexcept { return static_cast<std::size_t>(of) * count; }
   // Blocks may be shorter than the longest.
   static Range piece(const Range& block, std::size_t begin, std::size_t count) noexcept {
@@ -225,9 +135,6 @@ class Direct {
   }
 
   DirectPort& port_;
-  const Plan& plan_;
-  const int rank_;
-  const int size_;
 };
 
 /// Finds out, once for all members alike, whether they may read each other's memory.
@@ -272,17 +179,17 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   done = true;
 
   direct.copy_own();
-  const Direct::Sources sources = direct.sources();
+  const Direct::Ranks sources = direct.sources();
   if (direct.folds()) port.fold_mapped(ranks, direct.offset_in_offered(), direct.place_for(port.rank()));
   for (int turn = 1; turn < port.size() && !direct.folds(); ++turn) {
     const int member = (port.rank() + turn) % port.size();
-    if (member < sources.first || member >= sources.last) continue;
+    if (!sources.has(member)) continue;
     port.fetch(step, ranks[static_cast<std::size_t>(member)], member, direct.offset_in_offered(),
                direct.place_for(member));
   }
   port.finish(step, port.rank());
   port.wake_sleepers();
-  const Direct::Sources readers = direct.readers();
+  const Direct::Ranks readers = direct.readers();
   for (int reader = readers.first; reader < readers.last; ++reader) {
     if (reader == port.rank()) continue;
     auto finished = port.finished(step, reader);
@@ -294,7 +201,7 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
   Direct direct(port, plan);
   const std::size_t length = direct.length();
   const std::size_t window = port.window(plan.chunk, direct.shares());
-  const Direct::Sources sources = direct.sources();
+  const Direct::Ranks sources = direct.sources();
   if (!begun.step && direct.may_expose()) {
     bool done = false;
     Task exposed = direct.combines_wholes() ? run_mapped(port, plan, done) : run_exposed(port, direct, done);
@@ -320,7 +227,7 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
     } else {
       for (int turn = 1; turn < port.size(); ++turn) {
         const int member = (port.rank() + turn) % port.size();
-        if (member < sources.first || member >= sources.last) continue;
+        if (!sources.has(member)) continue;
         auto there = port.entered(step, member);
         co_await there;
         direct.take(step, member, begin, count);
@@ -374,7 +281,7 @@ bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
   if (!port.is_short(count) || (plan.chunk != 0 && length > plan.chunk)) return false;
   direct.copy_own();
   const auto step = begin_soon(port, count, begun, [&](const auto& begins) { direct.lay_out(begins, 0, length); });
-  const Direct::Sources sources = direct.sources();
+  const Direct::Ranks sources = direct.sources();
   if (!begun.entered || !port.entered_soon(step, sources.first, sources.last)) return false;
   if (direct.folds()) {
     direct.fold(step, 0, length);

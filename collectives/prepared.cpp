@@ -24,7 +24,7 @@ bool is_deterministic(const CollectiveCall& request, const Group& group) {
 /// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
 bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
   question.deterministic = question.by_counts = false;
-  question.commutative = question.one_host = question.hosts = question.hosts_in_order = true;
+  question.on_device = question.commutative = question.one_host = question.hosts = question.hosts_in_order = true;
   return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
 }
 
@@ -39,6 +39,7 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
   question.by_counts = !agreed;
   question.ranks = group.size();
+  question.on_device = request.on_device;
   question.oversubscribed = settings.oversubscribed;
   question.commutative = commutative;
   question.one_host = agreed && group.one_host();
@@ -54,7 +55,10 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   if (configured) asked = preferred;
   const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
   try {
-    return choose(question, asked, {}, chunk_bytes, settings.tuning);
+    Choice choice = choose(question, asked, {}, chunk_bytes, settings.tuning);
+    const bool leads = request.on_device && asked == Algorithm::automatic && shares_memory(choice.algorithm);
+    if (leads && has_leader(request.collective)) choice.algorithm = Algorithm::leader;
+    return choice;
   } catch (const Error& error) {
     throw Error(configured ? Errc::bad_configuration : error.code(),
                 (configured ? "RONDO_ALGORITHM: " : "") + error.cause(),
@@ -78,7 +82,12 @@ Call call_for(const CollectiveCall& request, const Arguments& arguments, const C
     call.extra &= ~Call::kDeterministic;
     if (is_deterministic(request, group)) call.extra |= Call::kDeterministic;
   }
-  if (request.collective == Collective::barrier) call.element_bytes = 0;
+  if (request.collective == Collective::barrier) {
+    call.element_bytes = 0;
+  } else {
+    call.extra &= ~Call::kOnDevice;
+    if (request.on_device) call.extra |= Call::kOnDevice;
+  }
   return call;
 }
 

@@ -41,18 +41,18 @@ bool repeat(Group& group, const CollectiveCall& request, const RecentCalls::Know
   return true;
 }
 
-std::unique_ptr<DeviceStaging> staging_for(Group& group, CollectiveCall& request) {
-  return request.on_device ? std::make_unique<DeviceStaging>(group, request) : nullptr;
+std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall& request, const Prepared& prepared) {
+  return request.on_device ? std::make_unique<DeviceCollective>(group, request, prepared.arguments) : nullptr;
 }
 
 /// What of it has `begun` is done already.
 void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, DirectPort::Begun begun) {
-  std::unique_ptr<DeviceStaging> staging = staging_for(group, request);
   Prepared prepared(request, group);
+  std::unique_ptr<DeviceCollective> device = device_for(group, request, prepared);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
-  if (!staging && !begun.step && run_at_once(group, request, prepared, begun)) return;
+  if (!device && !begun.step && run_at_once(group, request, prepared, begun)) return;
   CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments, std::move(prepared.plan),
-                                begun, std::move(staging));
+                                begun, std::move(device));
   operation.start();
   group.engine().progress().finish(entry, operation);
   if (operation.error()) std::rethrow_exception(operation.error());
@@ -82,12 +82,12 @@ Work start(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  std::unique_ptr<DeviceStaging> staging = staging_for(group, request);
   Prepared prepared(request, group);
+  std::unique_ptr<DeviceCollective> device = device_for(group, request, prepared);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
   auto operation =
       std::make_unique<CollectiveOperation>(group, prepared.call, std::move(request), prepared.arguments,
-                                            std::move(prepared.plan), DirectPort::Begun{}, std::move(staging));
+                                            std::move(prepared.plan), DirectPort::Begun{}, std::move(device));
   operation->start();
   return WorkAccess::make(CommunicatorAccess::engine(communicator), std::move(operation));
 }

@@ -182,13 +182,16 @@ std::string names_for(const Question& question) {
     std::copy_if(algorithms.begin(), algorithms.end(), std::back_inserter(possible),
                  [&](Algorithm algorithm) { return is_valid(question, algorithm); });
   }
-  if (is_valid(question, two_level)) possible.push_back(two_level);
+  for (const Algorithm algorithm : {two_level, leader}) {
+    if (is_valid(question, algorithm)) possible.push_back(algorithm);
+  }
   return names(possible);
 }
 
 /// What it is about the counts or the ranks that rules an algorithm out; empty: nothing.
 std::string_view whose(const Question& question, Algorithm asked) {
   if (question.by_counts) return " by counts";
+  if (asked == leader && !question.on_device) return " in the host's memory";
   if (shares_memory(asked) && !question.one_host) return " among ranks that do not share memory";
   if (asked != two_level || !has_two_levels(question.collective) || question.deterministic) return "";
   if (!question.hosts) return " among ranks that are not on several hosts, or each on its own";
@@ -206,6 +209,7 @@ bool is_valid(const Question& question, Algorithm algorithm) noexcept {
   if (algorithm == two_level) {
     return question.hosts && has_two_levels(question.collective) && (question.hosts_in_order || !needs_order(question));
   }
+  if (algorithm == leader && !question.on_device) return false;
   if (!shares_memory(algorithm)) return is_valid(question.collective, algorithm, question.commutative);
   return question.one_host && has_algorithm(question.collective, algorithm);
 }

@@ -1,5 +1,7 @@
 #include "cuda/copies.hpp"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace rondo::cuda {
@@ -41,14 +43,29 @@ class Copies::Running {
   EventHandle done = nullptr;  // recorded once it is queued
 };
 
-void Copies::stop() noexcept {
-  if (running_.empty()) return;
-  drain();
+bool Copies::stop() noexcept {
+  if (running_.empty()) return true;
+  if (!is_drained()) return false;
   for (const auto& running : running_) {
     if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
     running->copy = {};
   }
   running_.clear();
+  return true;
+}
+
+bool Copies::is_drained() const noexcept {
+  constexpr std::chrono::seconds kPatience{2};
+  try {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (!stream_.idle()) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::yield();
+    }
+  } catch (const CudaError&) {
+    // The device has failed: nothing is moving any more.
+  }
+  return true;
 }
 
 // What a copy holds must not go before it is over, also where that cannot be asked any more.
@@ -62,6 +79,14 @@ void Copies::drain() noexcept {
 
 std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
   return running_.emplace_back(std::make_shared<Running>(std::move(copy)));
+}
+
+std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_ptr)> reached) {
+  const Current current(context_);
+  auto running = std::make_shared<Running>(Copy{});
+  running->copy.ended = std::move(reached);
+  running->done = events_.record(stream_.handle());
+  return running_.emplace_back(std::move(running));
 }
 
 bool Copies::order(const Running& running, StreamHandle stream) const {

@@ -31,8 +31,8 @@ class LocalEvents {
   std::vector<EventHandle> all_;
 };
 
-/// Copies on a stream of rondo's own. Nobody blocks for them: `poll` asks the device, and tells whoever started one.
-/// Belongs to one thread at a time; the context and the events outlive it.
+/// Copies on a stream of rondo's own, and whatever else its user queues there. Nobody blocks for them: `poll` asks the
+/// device, and tells whoever started one. Belongs to one thread at a time; the context and the events outlive it.
 class Copies {
  public:
   struct Copy {
@@ -54,26 +54,34 @@ class Copies {
   };
 
   Copies(const PrimaryContext& context, LocalEvents& events) : context_(context), events_(events), stream_(context) {}
-  ~Copies() { stop(); }
+  ~Copies() { (void)stop(); }
   Copies(const Copies&) = delete;
   Copies& operator=(const Copies&) = delete;
 
   class Running;
   /// Nothing is called back before `poll`.
   std::shared_ptr<Running> start(Copy copy);
+
+  StreamHandle stream() const noexcept { return stream_.handle(); }
+  /// Marks how far its user has queued on the stream: `reached` is called when the device has come there. Throws
+  /// CudaError.
+  std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
+
   /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet.
   bool order(const Running& running, StreamHandle stream) const;
 
   /// Returns how many were queued or have ended. Throws nothing: what fails is told.
   std::size_t poll();
   bool idle() const noexcept { return running_.empty(); }
-  /// Waits for what has been queued, and tells nobody.
-  void stop() noexcept;
+  /// Waits for what has been queued, and tells nobody. False: the device has not come to it within seconds, as
+  /// something there waits for a process that has died; then whatever was given here must stay as it is.
+  [[nodiscard]] bool stop() noexcept;
 
  private:
   /// Whether anything changed; `over` when it need not be looked at again.
   bool advance(Running& running, bool& over);
   void queue(Running& running);
+  bool is_drained() const noexcept;
   void drain() noexcept;
 
   const PrimaryContext& context_;

@@ -31,23 +31,22 @@ void EventPool::destroy() noexcept {
   }
 }
 
-std::optional<EventTicket> EventPool::record(StreamHandle stream) {
+std::optional<EventTicket> EventPool::record(StreamHandle stream, int users) {
   if (free_.empty()) return std::nullopt;
   const std::uint32_t index = free_.back();
   Slot& slot = slots_[index];
   const Driver& driver = context_.driver();
   driver.must(driver.cuEventRecord, slot.event, stream);
   free_.pop_back();
-  slot.taken = true;
+  slot.users = users;
   return EventTicket{index, ++slot.generation};
 }
 
 bool EventPool::give_back(EventTicket ticket) noexcept {
   if (ticket.index >= slots_.size()) return false;
   Slot& slot = slots_[ticket.index];
-  if (!slot.taken || slot.generation != ticket.generation) return false;
-  slot.taken = false;
-  free_.push_back(ticket.index);  // never more than all, for which it has room
+  if (slot.users == 0 || slot.generation != ticket.generation) return false;
+  if (--slot.users == 0) free_.push_back(ticket.index);  // never more than all, for which it has room
   return true;
 }
 

@@ -37,17 +37,18 @@ class EventPool {
   std::span<const IpcEventHandle> handles() const noexcept { return handles_; }
   std::size_t available() const noexcept { return free_.size(); }
 
-  /// An event that is recorded on the stream after all that was queued there. Nothing: all are in use, ask again when
-  /// one has been given back. Throws CudaError; the event is then free again.
-  std::optional<EventTicket> record(StreamHandle stream);
-  /// Nobody will enqueue a wait for this use any more. False: there is no such use (the peer's answer is wrong).
+  /// An event that is recorded on the stream after all that was queued there, for so many others to wait for. Nothing:
+  /// all are in use, ask again when one has been given back. Throws CudaError; the event is then free again.
+  std::optional<EventTicket> record(StreamHandle stream, int users = 1);
+  /// One of them will not enqueue a wait for this use any more. False: there is no such use (the peer's answer is
+  /// wrong).
   [[nodiscard]] bool give_back(EventTicket ticket) noexcept;
 
  private:
   struct Slot {
     EventHandle event = nullptr;
     std::uint32_t generation = 0;
-    bool taken = false;
+    int users = 0;
   };
 
   void destroy() noexcept;

@@ -10,14 +10,14 @@ namespace {
 constexpr std::array<std::string_view, 12> kCollectives{"message",    "all_reduce", "reduce",     "broadcast",
                                                         "scatter",    "gather",     "all_gather", "reduce_scatter",
                                                         "all_to_all", "barrier",    "subgroup",   "allocate"};
-constexpr std::array<std::string_view, 12> kAlgorithms{"automatic",     "ring",   "tree",   "recursive_doubling",
-                                                       "chain",         "linear", "bruck",  "pairwise",
-                                                       "dissemination", "direct", "sliced", "two_level"};
+constexpr std::array<std::string_view, 13> kAlgorithms{
+    "automatic",     "ring",   "tree",   "recursive_doubling", "chain", "linear", "bruck", "pairwise",
+    "dissemination", "direct", "sliced", "two_level",          "leader"};
 constexpr std::array<std::string_view, 12> kReduceKinds{"none", "sum", "prod", "min",  "max", "avg",
                                                         "band", "bor", "bxor", "land", "lor", "custom"};
 
 static_assert(kCollectives.size() == static_cast<std::size_t>(Collective::allocate) + 1);
-static_assert(kAlgorithms.size() == static_cast<std::size_t>(Algorithm::two_level) + 1);
+static_assert(kAlgorithms.size() == static_cast<std::size_t>(Algorithm::leader) + 1);
 static_assert(kReduceKinds.size() == static_cast<std::size_t>(ReduceKind::custom) + 1);
 
 /// Values may come from the wire, so an index past the end has a name too.
@@ -69,10 +69,13 @@ std::string to_string(const Call& call) {
   if (call.root >= 0) add(fmt::format("root {}", call.root));
   if (call.algorithm != Algorithm::automatic) add(std::string(to_string(call.algorithm)));
   if (call.chunk_bytes > 0) add(fmt::format("chunk {}", call.chunk_bytes));
-  const std::uint64_t bit = call.reduce != ReduceKind::none ? call.extra & Call::kDeterministic : 0;
-  if (bit != 0) add("deterministic");
+  std::uint64_t bits = call.reduce != ReduceKind::none ? Call::kDeterministic : 0;
+  if (call.element_bytes > 0) bits |= Call::kOnDevice;
+  bits &= call.extra;
+  if ((bits & Call::kDeterministic) != 0) add("deterministic");
+  if ((bits & Call::kOnDevice) != 0) add("on a device");
   // What has no field is not known here, but the texts of two calls that differ must not read alike.
-  const std::uint64_t hash = call.extra & ~bit;
+  const std::uint64_t hash = call.extra & ~bits;
   if (hash != 0) add(fmt::format("{} of checksum {:08x}", hashed_arguments(call), hash & 0xffffffffU));
   text += separator == "(" ? "()" : ")";
   return text;

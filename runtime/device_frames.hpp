@@ -41,8 +41,13 @@ struct DeviceUnmapped {
 struct DeviceEnd {};
 struct DeviceEnded {};
 
+/// A wait for an event of the other side has been queued.
+struct DeviceUsed {
+  cuda::EventTicket ticket;
+};
+
 using DeviceFrame =
-    std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd, DeviceEnded>;
+    std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd, DeviceEnded, DeviceUsed>;
 
 constexpr std::size_t kLongestDeviceFrame = 1 + sizeof(DeviceHello);
 
@@ -69,16 +74,22 @@ inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte>
   read(3, DeviceUnmapped{});
   read(4, DeviceEnd{});
   read(5, DeviceEnded{});
+  read(6, DeviceUsed{});
   return decoded;
 }
 
-/// Where the payload of an rts lies for a receiver that can map it. Region 0: nowhere. Travels in the second to fourth
-/// word of the fingerprint, which a point-to-point message does not need.
-struct DeviceOffer {
+/// Where something lies for a rank that can map it. Region 0: nowhere.
+struct DevicePlace {
   std::uint64_t offset = 0;
-  cuda::EventTicket ready;  ///< the payload is there when this is done
   cuda::RegionId region = 0;
   std::uint32_t unused = 0;
+};
+
+/// Where the payload of an rts lies. Travels in the second to fourth word of the fingerprint, which a point-to-point
+/// message does not need.
+struct DeviceOffer {
+  DevicePlace place;
+  cuda::EventTicket ready;  ///< the payload is there when this is done
 
   static DeviceOffer of(const FrameHeader& rts) noexcept {
     std::array<std::uint64_t, 3> words{};

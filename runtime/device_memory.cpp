@@ -12,16 +12,22 @@ using Allocation = rondo::detail::RankDevice::Allocation;
 using rondo::detail::Engine;
 using rondo::detail::Progress;
 
-constexpr std::chrono::seconds kUnmapWithin{10};
+constexpr std::chrono::milliseconds kUnmapWithin{10'000};
+/// Others may be stuck with it.
+constexpr std::chrono::milliseconds kUnmapWithinAfterFailure{500};
 
-/// Has it unmapped by all others. False: somebody does not answer.
+/// Has it unmapped by all others. False: somebody does not answer, or the device itself is stuck: to free anything would
+/// wait for it.
 bool release(Engine& engine, const Allocation& allocation) {
   Progress::Entry entry(engine.progress());
-  engine.device_messages().retire(allocation);
-  const auto closed = [&] { return engine.device_messages().is_closed(allocation); };
-  if (engine.progress().until(entry, closed, engine.clock().now() + kUnmapWithin)) return true;
-  engine.log().warn("{} bytes of the device stay mapped by a rank that has not answered for {} s", allocation.bytes,
-                    kUnmapWithin.count());
+  engine.device_peers().retire(allocation);
+  const auto closed = [&] {
+    return engine.device_peers().is_closed(allocation) && !(engine.failure_seen() && engine.device().busy());
+  };
+  const auto patience = engine.failure_seen() ? kUnmapWithinAfterFailure : kUnmapWithin;
+  if (engine.progress().until(entry, closed, engine.clock().now() + patience)) return true;
+  engine.log().warn("{} bytes of the device are not freed: somebody has not been done with them for {} ms",
+                    allocation.bytes, patience.count());
   return false;
 }
 

@@ -209,7 +209,8 @@ std::size_t Engine::poll(bool everything) {
       return true;
     });
   }
-  moved += device_messages_.poll();
+  moved += device_.poll();
+  device_peers_.poll();
   if (!later_.empty()) finish_what_is_over();
   if (control_ && everything) moved += poll_control();
   if (!ready_.empty()) {
@@ -247,7 +248,7 @@ Duration Engine::prepare_to_sleep() {
     watched_control_ = control;
   }
   if (control >= 0) waiter_.watch(control, false);
-  if (device_messages_.busy()) return kDeviceSleep;
+  if (device_.busy()) return kDeviceSleep;
   const bool verdict_due =
       std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->awaits_verdict(); });
   return verdict_due || !suspects_.empty() || !leavers_.empty() ? kShortSleep : kLongSleep;
@@ -261,8 +262,8 @@ bool Engine::rest(bool resting) {
 }
 
 void Engine::leave(bool by_exception) {
-  device_messages_.leave();
-  linger([this] { return device_messages_.left(); });
+  device_peers_.leave();
+  linger([this] { return device_peers_.left(); });
   const auto unsent = [](const Peer* peer) {
     return !peer->gone() && !(peer->link()->flushed() && peer->link()->drained());
   };

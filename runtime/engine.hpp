@@ -20,6 +20,7 @@
 #include "runtime/connector.hpp"
 #include "runtime/control.hpp"
 #include "runtime/device_messages.hpp"
+#include "runtime/device_peers.hpp"
 #include "runtime/group.hpp"
 #include "runtime/idle.hpp"
 #include "runtime/log.hpp"
@@ -80,6 +81,7 @@ class Engine {
   Control* control() const noexcept { return control_; }
   Connector* connector() const noexcept { return connector_; }
   RankDevice& device() noexcept { return device_; }
+  DevicePeers& device_peers() noexcept { return device_peers_; }
   DeviceMessages& device_messages() noexcept { return device_messages_; }
 
   // Communicators.
@@ -195,6 +197,7 @@ class Engine {
   std::size_t unexpected_bytes_ = 0;  // of that
 
   RankDevice device_{settings_.local_rank};
+  DevicePeers device_peers_{*this};
   DeviceMessages device_messages_{*this};
   std::vector<std::unique_ptr<Waitable>> later_;
 

@@ -61,6 +61,7 @@ void Peer::detach(const std::string& cause) {
   connecting_ = false;
   cause_ = cause;
   engine_.device_messages().gone(world_rank_);
+  engine_.device_peers().gone(world_rank_);
 }
 
 void Peer::leave(bool after_error) {
@@ -126,7 +127,7 @@ void Peer::send(SendMessage& message) {
   message.header.kind = FrameKind::rts;
   message.header.id = next_id(last_id_);
   if (message.device_) {
-    engine_.device_messages().offer(message, *this);
+    engine_.device_messages().offer(message, world_rank_);
   } else if (pullable(message)) {
     message.header.fingerprint[kPullAddress] = reinterpret_cast<std::uint64_t>(message.whole_.data());
     message.header.fingerprint[kPullTicket] = link_->pull_ticket();
@@ -252,7 +253,7 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
 // What the link brings.
 
 void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
-  if (header.kind == FrameKind::device) return engine_.device_messages().hear(*this, payload);
+  if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, payload);
   if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
     return handle(header);
   }
@@ -278,7 +279,7 @@ std::byte* Peer::accept(const FrameHeader& header) {
 }
 
 void Peer::arrived(const FrameHeader& header) {
-  if (header.kind == FrameKind::device) return engine_.device_messages().hear(*this, inbox_);
+  if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, inbox_);
   const Landing landing = std::exchange(landing_, {});
   if (landing.receive) landing.receive->landed();
   finish(header, landing);

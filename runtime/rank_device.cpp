@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <rondo/error.hpp>
+
+#include "cuda/kernels/kernel_image.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -39,12 +42,35 @@ RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
       events(context, kEvents),
       exports(driver),
       staging(context),
-      copies(context, local_events) {
+      copies(context, local_events),
+      collectives(context, local_events) {
   driver.must(driver.cuDeviceGetUuid, &uuid, number);
 }
 
 RankDevice::~RankDevice() {
-  if (opened_) opened_->copies.stop();
+  stop();
+  if (stuck_) leave_to_driver(std::shared_ptr<Opened>(std::move(opened_)));
+  if (!opened_) return;
+  // Whoever mapped any of it has closed it.
+  for (const auto& [bytes, address] : opened_->scratch) free({address, bytes});
+}
+
+// What is under way.
+
+std::size_t RankDevice::poll() { return opened_ ? opened_->copies.poll() + opened_->collectives.poll() : 0; }
+
+bool RankDevice::busy() const noexcept { return opened_ && !(opened_->copies.idle() && opened_->collectives.idle()); }
+
+void RankDevice::stop() noexcept {
+  if (!opened_ || stuck_) return;
+  const bool copied = opened_->copies.stop();
+  stuck_ = !opened_->collectives.stop() || !copied;
+}
+
+void RankDevice::leave_to_driver(std::shared_ptr<void> held) {
+  // Never destroyed.
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  kept->push_back(std::move(held));
 }
 
 // What callers give.
@@ -149,6 +175,44 @@ bool RankDevice::order(const DeviceBuffer& buffer, CudaStream stream) const {
   } catch (const cuda::CudaError& error) {
     throw Error(Errc::cuda, fmt::format("wait_on: {}", error.what()));
   }
+}
+
+// What collectives need.
+
+const cuda::Reductions* RankDevice::reductions(std::string& why) {
+  Opened& device = *opened_;
+  if (!device.reductions && device.why_no_reductions.empty()) {
+    try {
+      if (cuda::kernel_image().empty()) {
+        device.why_no_reductions = "this build has no kernels (nvcc was not there)";
+      } else {
+        device.reductions.emplace(device.context, cuda::kernel_image());
+      }
+    } catch (const cuda::CudaError& error) {
+      device.why_no_reductions = error.what();
+    }
+  }
+  why = device.why_no_reductions;
+  return device.reductions ? &*device.reductions : nullptr;
+}
+
+std::shared_ptr<DeviceScratch> RankDevice::scratch(std::size_t bytes) {
+  Opened& device = *opened_;
+  Allocation allocation;
+  if (const auto found = device.scratch.lower_bound(bytes); found != device.scratch.end()) {
+    allocation = {found->second, found->first};
+    device.scratch.erase(found);
+  } else {
+    allocation = allocate(bytes);
+  }
+  const auto give_back = [&device](const DeviceScratch* over) {
+    device.scratch.emplace(over->memory.bytes, over->address);
+    delete over;
+  };
+  std::shared_ptr<DeviceScratch> scratch(new DeviceScratch{allocation.address, bytes, {}}, give_back);
+  const cuda::Current current(device.context);
+  scratch->memory = cuda::classify(device.context.driver(), allocation.address);
+  return scratch;
 }
 
 // Memory of their own.

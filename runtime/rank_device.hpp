@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -14,6 +16,7 @@
 #include "cuda/event_pool.hpp"
 #include "cuda/export_registry.hpp"
 #include "cuda/pointer.hpp"
+#include "cuda/reduction.hpp"
 #include "cuda/staging.hpp"
 
 namespace rondo::detail {
@@ -30,6 +33,13 @@ struct DeviceBuffer {
   std::shared_ptr<cuda::Staging::Block> staging;  ///< for a payload that goes through the host
   std::shared_ptr<cuda::Copies::Running> copy;    ///< the last
   bool given_up = false;                          ///< what still runs has nobody to tell
+};
+
+/// Memory of a device that a collective takes for a while.
+struct DeviceScratch {
+  cuda::Address address = 0;
+  std::size_t bytes = 0;
+  cuda::PointerFacts memory;
 };
 
 /// A failure of the driver as users see it, who begins with `what`.
@@ -82,9 +92,29 @@ class RankDevice {
     cuda::EventPool events;
     cuda::ExportRegistry exports;
     cuda::Staging staging;
-    cuda::Copies copies;
+    cuda::Copies copies;                                ///< of messages
+    cuda::Copies collectives;                           ///< all that collectives queue
+    std::multimap<std::size_t, cuda::Address> scratch;  ///< that nobody uses, by its size
+    std::optional<cuda::Reductions> reductions;
+    std::string why_no_reductions;  ///< empty: they have not been looked for
   };
   Opened* opened() const noexcept { return opened_.get(); }
+
+  /// The kernels; nullptr: there are none for this device, or none were compiled, as `why` then says.
+  const cuda::Reductions* reductions(std::string& why);
+  /// Memory of the device that goes back to where it came from with the last who holds it. Throws CudaError.
+  std::shared_ptr<DeviceScratch> scratch(std::size_t bytes);
+
+  /// Never blocks, never throws. Returns how much moved.
+  std::size_t poll();
+  /// The device is at work: nobody rings when it is done.
+  bool busy() const noexcept;
+  /// Waits for what has been queued, and tells nobody.
+  void stop() noexcept;
+  /// That came to no end: something queued waits for a process that has died.
+  bool stuck() const noexcept { return stuck_; }
+  /// Keeps what a device that is stuck may still use, to the end of the process.
+  static void leave_to_driver(std::shared_ptr<void> held);
 
  private:
   cuda::Device first_device(const cuda::Driver& driver) const;
@@ -94,6 +124,7 @@ class RankDevice {
 
   const int local_rank_;
   std::unique_ptr<Opened> opened_;
+  bool stuck_ = false;
 };
 
 }  // namespace rondo::detail

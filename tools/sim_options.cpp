@@ -63,9 +63,7 @@ std::string names_of(std::span<const Algorithm> algorithms) {
 }
 
 /// What goes through shared memory is not.
-bool is_simulated(Algorithm algorithm) {
-  return algorithm != Algorithm::direct && algorithm != Algorithm::sliced && algorithm != Algorithm::two_level;
-}
+bool is_simulated(Algorithm algorithm) { return !shares_memory(algorithm) && algorithm != Algorithm::two_level; }
 
 void add_options(CLI::App& app, SimOptions& options, Words& words) {
   app.set_version_flag("--version", std::string("rondo-sim " RONDO_VERSION));

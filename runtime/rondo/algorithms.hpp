@@ -11,10 +11,12 @@ namespace rondo {
 RONDO_EXPORT std::span<const Algorithm> algorithms_of(Collective collective) noexcept;
 /// Those that ranks which share memory have beside them.
 RONDO_EXPORT std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept;
-/// Of the second kind, whatever the collective.
+/// Of the second kind, whatever the collective; and `leader`, which is for devices alone.
 constexpr bool shares_memory(Algorithm algorithm) noexcept {
-  return algorithm == Algorithm::direct || algorithm == Algorithm::sliced;
+  return algorithm == Algorithm::direct || algorithm == Algorithm::sliced || algorithm == Algorithm::leader;
 }
+/// Whether ranks whose buffers lie on a device that they share have `leader` beside those.
+RONDO_EXPORT bool has_leader(Collective collective) noexcept;
 /// Whether ranks on several hosts have `two_level` beside those by messages.
 RONDO_EXPORT bool has_two_levels(Collective collective) noexcept;
 

@@ -39,6 +39,7 @@ enum class Algorithm : std::uint8_t {
   direct,     ///< of ranks that share memory: everyone reads what the others lay out
   sliced,     ///< the same, each rank combining its slice for all
   two_level,  ///< of ranks on several hosts: in shared memory on each, by messages between them
+  leader,     ///< of buffers on a device that ranks share: one combines for all
 };
 
 enum class ReduceKind : std::uint8_t { none, sum, prod, min, max, avg, band, bor, bxor, land, lor, custom };
@@ -60,9 +61,10 @@ struct Call {
   std::uint64_t count = 0;        ///< elements; of the v-forms the total
   std::uint32_t chunk_bytes = 0;  ///< of the pipeline
   std::uint32_t element_bytes = 0;
-  /// Hash of what has no field: counts per rank, a custom op's type, a subgroup's ranks; and a bit of its own.
+  /// Hash of what has no field: counts per rank, a custom op's type, a subgroup's ranks; and bits of its own.
   std::uint64_t extra = 0;
   static constexpr std::uint64_t kDeterministic = 1;  ///< of a reduction: Options::deterministic
+  static constexpr std::uint64_t kOnDevice = 2;       ///< of what has elements: they are a device's
 
   friend bool operator==(const Call&, const Call&) = default;
 };

@@ -105,7 +105,7 @@ TEST_CASE("rondo-sim says in one line which option is wrong and what is wanted",
   }
   CHECK(complaint({"reduce", "--algorithm", "foo"}) ==
         "rondo-sim: --algorithm: got \"foo\", wanted one of tree, linear, ring, chain\n");
-  for (const std::string name : {"direct", "sliced", "two_level"}) {
+  for (const std::string name : {"direct", "sliced", "two_level", "leader"}) {
     CHECK(complaint({"reduce", "--algorithm", name.c_str()}) == "rondo-sim: --algorithm: got \"" + name +
                                                                     "\", wanted one of tree, linear, ring, chain (" +
                                                                     name + " is not simulated)\n");

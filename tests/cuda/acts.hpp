@@ -34,6 +34,14 @@ inline int run_act(int argc, char** argv, const Acts& acts) {
   }
 }
 
+/// The device whose memory a rank gets by `cuda::buffer`.
+inline cuda::Device own_device(const Communicator& world) {
+  int count = 0;
+  const cuda::Driver& driver = driver_under_test();
+  driver.must(driver.cuDeviceGetCount, &count);
+  return world.rank() % count;
+}
+
 inline CudaStream stream_of(const DeviceUnderTest& device) { return device.stream.handle(); }
 
 }  // namespace rondo::testing

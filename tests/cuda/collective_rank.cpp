@@ -1,7 +1,9 @@
 // A rank whose collectives work on memory of a device: collective_rank ACT. Started by rondo-run. Ends with 0 when all
 // was as it must be, else it says what was not.
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -15,11 +17,14 @@
 
 namespace {
 
+using rondo::Algorithm;
 using rondo::Communicator;
 using rondo::device_span;
+using rondo::Options;
 using rondo::Work;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
+using rondo::testing::own_device;
 using rondo::testing::require;
 using rondo::testing::stream_of;
 
@@ -53,7 +58,7 @@ class Both {
 /// Every collective, on the host and on the device: the same bits.
 template <typename T, typename Op>
 void each(Communicator& world, Op op, std::size_t count) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const int rank = world.rank();
   const auto ranks = static_cast<std::size_t>(world.size());
   const int root = world.size() - 1;
@@ -95,6 +100,30 @@ void each(Communicator& world, Op op, std::size_t count) {
   });
 }
 
+/// The algorithms that work on devices, each as it is asked for.
+void algorithms(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const int root = world.size() - 1;
+  for (const std::size_t count : {std::size_t{1}, std::size_t{5}, std::size_t{10'007}}) {
+    for (const Algorithm algorithm : {Algorithm::leader, Algorithm::sliced, Algorithm::direct}) {
+      const Options options{algorithm};
+      Both<float> in(world, device, count, world.rank()), out(world, device, count, 7);
+      all_reduce(world, in.device(), out.device(), rondo::sum, options);
+      all_reduce(world, in.host(), out.host(), rondo::sum);
+      out.check("all_reduce");
+      all_reduce(world, out.device(), rondo::avg, options);
+      all_reduce(world, out.host(), rondo::avg);
+      out.check("all_reduce in place");
+      reduce(world, in.device(), out.device(), rondo::max, root, options);
+      reduce(world, in.host(), out.host(), rondo::max, root);
+      out.check("reduce");
+      reduce(world, in.device(), rondo::sum, root, options);
+      reduce(world, in.host(), rondo::sum, root);
+      if (world.rank() == root) in.check("reduce in place");
+    }
+  }
+}
+
 void all(Communicator& world) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{70'001}}) {
     each<float>(world, rondo::sum, count);
@@ -109,7 +138,7 @@ void all(Communicator& world) {
 /// What a stream has yet to write is combined, what it has yet to read is not overwritten, and the host waits for
 /// nothing but the result.
 void in_order_of_the_stream(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kCount = 3000;
   const rondo::cuda::buffer<float> in(world, kCount), out(world, kCount);
   const auto address = [](const auto& buffer) { return reinterpret_cast<std::uintptr_t>(buffer.data()); };
@@ -135,13 +164,98 @@ void in_order_of_the_stream(Communicator& world) {
   require(std::equal(after.begin(), after.end(), bytes.begin()), "what came after on the stream");
 }
 
-/// A copy fails on rank 1: all hear of it.
-void copy_fails(Communicator& world) {
-  const DeviceUnderTest device;
+template <typename T>
+std::uintptr_t address_of(const rondo::cuda::buffer<T>& buffer) {
+  return reinterpret_cast<std::uintptr_t>(buffer.data());
+}
+
+/// Where all is done on the devices a stream waits by itself: nobody's host does, however late a device is.
+void ahead_of_the_device(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kCount = 2000;
+  // More at a time than there are events for.
+  constexpr int kMany = 40;
+  const rondo::cuda::buffer<std::int64_t> data(world, kCount);
+  const std::vector<std::int64_t> ones(kCount, 1);
+  device.write(address_of(data), std::as_bytes(std::span(ones)));
+  device.stream.synchronize();
+  HeldStream held(device);
+  for (int i = 0; i < 3; ++i) {
+    Work work = iall_reduce(world, data.span(stream_of(device)), rondo::sum);
+    work.wait_on(stream_of(device));
+  }
+  std::vector<rondo::cuda::buffer<std::int64_t>> others;
+  std::vector<Work> works;
+  for (int i = 0; i < kMany; ++i) {
+    others.emplace_back(world, 1);
+    device.write(address_of(others.back()), std::as_bytes(std::span(ones).first(1)));
+    works.push_back(iall_reduce(world, others.back().span(stream_of(device)), rondo::sum));
+  }
+  // Every rank has come here, and none of their streams has.
+  barrier(world);
+  require(held.runs(), "the stream is held");
+  held.let_go();
+  wait_all(works);
+  device.stream.synchronize();
+  const std::int64_t size = world.size();
+  const std::vector<std::int64_t> wanted(kCount, size * size * size);
+  const auto got = device.content(address_of(data), kCount * sizeof(std::int64_t));
+  require(std::equal(got.begin(), got.end(), std::as_bytes(std::span(wanted)).begin()), "three sums in a row");
+  for (const auto& other : others) {
+    const auto sum = device.content(address_of(other), sizeof(std::int64_t));
+    require(std::equal(sum.begin(), sum.end(), std::as_bytes(std::span(&size, 1)).begin()), "one of many");
+  }
+}
+
+/// Memory that goes and comes again at the same address.
+void memory_comes_again(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  for (int round = 0; round < 20; ++round) {
+    const rondo::cuda::buffer<std::int32_t> data(world, 600'000);
+    device.fill(address_of(data), 2'400'000, std::byte{0});
+    const std::int32_t mine = round + world.rank();
+    device.write(address_of(data), std::as_bytes(std::span(&mine, 1)));
+    all_reduce(world, data.span(stream_of(device)), rondo::max);
+    const std::int32_t wanted = round + world.size() - 1;
+    const auto got = device.content(address_of(data), sizeof wanted);
+    require(std::equal(got.begin(), got.end(), std::as_bytes(std::span(&wanted, 1)).begin()), "the greatest");
+  }
+}
+
+/// What the driver refuses on one rank all hear of.
+template <typename Op>
+void fails(Communicator& world, Op op) {
+  const DeviceUnderTest device(own_device(world));
   const rondo::cuda::buffer<float> data(world, 1000);
-  device.fill(reinterpret_cast<std::uintptr_t>(data.data()), 4000, std::byte{0});
+  device.fill(address_of(data), 4000, std::byte{0});
   try {
-    all_reduce(world, data.span(), rondo::sum);
+    all_reduce(world, data.span(), op);
+  } catch (const rondo::Error& error) {
+    std::printf("%s\n", error.what());
+    return;
+  }
+  throw std::runtime_error("no error");
+}
+
+void launch_fails(Communicator& world) { fails(world, rondo::sum); }
+
+/// There is no kernel for it: it goes through the host.
+void copy_fails(Communicator& world) {
+  fails(world, [](float a, float b) { return a - b; });
+}
+
+/// One rank's buffer is the host's, the others' are of the device.
+void one_is_on_the_host(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const rondo::cuda::buffer<float> data(world, 10);
+  device.fill(address_of(data), 40, std::byte{0});
+  std::vector<float> own(10);
+  try {
+    if (world.rank() == 1) {
+      all_reduce(world, std::span(own), rondo::sum, {Algorithm::direct});
+    } else {
+      all_reduce(world, data.span(), rondo::sum, {Algorithm::direct});
+    }
   } catch (const rondo::Error& error) {
     std::printf("%s\n", error.what());
     return;
@@ -151,17 +265,46 @@ void copy_fails(Communicator& world) {
 
 /// Rank 1 dies while the others wait for it.
 void one_dies(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const rondo::cuda::buffer<float> data(world, 1000);
   device.fill(reinterpret_cast<std::uintptr_t>(data.data()), 4000, std::byte{0});
   barrier(world);
   if (world.rank() == 1) ::raise(SIGKILL);
-  copy_fails(world);
+  launch_fails(world);
+}
+
+/// Rank 1 dies with its part of the work queued on its device, for which the others' devices wait in vain.
+void one_dies_with_work_queued(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const rondo::cuda::buffer<float> first(world, 1000), second(world, 1000);
+  device.fill(address_of(first), 4000, std::byte{0});
+  device.fill(address_of(second), 4000, std::byte{0});
+  std::optional<HeldStream> held;
+  if (world.rank() == 1) held.emplace(device);
+  Work work = iall_reduce(world, first.span(stream_of(device)), rondo::sum);
+  // Queued after the other, everywhere.
+  Work last = iall_reduce(world, second.span(stream_of(device)), rondo::sum);
+  last.wait_on(stream_of(device));
+  barrier(world);
+  if (world.rank() == 1) ::raise(SIGKILL);
+  try {
+    work.wait();
+  } catch (const rondo::Error& error) {
+    std::printf("%s\n", error.what());
+    return;
+  }
+  throw std::runtime_error("no error");
 }
 
 const rondo::testing::Acts kActs{
     {"all", all},
+    {"algorithms", algorithms},
     {"in-order-of-the-stream", in_order_of_the_stream},
+    {"ahead-of-the-device", ahead_of_the_device},
+    {"memory-comes-again", memory_comes_again},
+    {"launch-fails", launch_fails},
+    {"one-is-on-the-host", one_is_on_the_host},
+    {"one-dies-with-work-queued", one_dies_with_work_queued},
     {"copy-fails", copy_fails},
     {"one-dies", one_dies},
 };

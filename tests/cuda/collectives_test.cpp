@@ -24,6 +24,48 @@ TEST_CASE("a collective on devices comes where its stream has it", "[cuda][colle
   check_ranks(COLLECTIVE_RANK, 3, "in-order-of-the-stream");
 }
 
+TEST_CASE("ranks of several devices map each other's, or take the way through the host", "[cuda][collectives]") {
+  for (const char* const act : {"all", "algorithms"}) {
+    check_ranks(COLLECTIVE_RANK, 3, act, {"FAKECUDA_DEVICES=2"});
+    // The log says that.
+    const auto ended = run_ranks(COLLECTIVE_RANK, 3, act, {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"});
+    INFO(ended.out << ended.err);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.err, ContainsSubstring("device 0 does not reach device 1"));
+  }
+}
+
+TEST_CASE("each algorithm that works on devices gives what the host gives", "[cuda][collectives]") {
+  const int ranks = GENERATE(1, 2, 4);
+  check_ranks(COLLECTIVE_RANK, ranks, "algorithms");
+  check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {"FAKECUDA_SEED=3", "FAKECUDA_TIME_SLICE=1"});
+}
+
+TEST_CASE("the host of a collective on devices waits for no device", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 3, "ahead-of-the-device");
+}
+
+TEST_CASE("memory that collectives have mapped is freed, and mapped anew", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 3, "memory-comes-again");
+}
+
+TEST_CASE("a collective of buffers on the host and on devices is an error of all ranks", "[cuda][collectives]") {
+  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "one-is-on-the-host");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));
+  CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 10, sum, direct, on a device)"));
+  CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 10, sum, direct)"));
+}
+
+TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", "[cuda][collectives]") {
+  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "launch-fails", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));
+  CHECK_THAT(ended.out, ContainsSubstring("cuLaunchKernel: got CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
+}
+
 TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[cuda][collectives]") {
   const std::string call = GENERATE("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync");
   // The first of the latter is the test's own.
@@ -37,7 +79,8 @@ TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[
 }
 
 TEST_CASE("a rank that is killed fails the collective on devices", "[cuda][collectives]") {
-  const auto ended = run_ranks(COLLECTIVE_RANK, 3, "one-dies");
+  const std::string act = GENERATE("one-dies", "one-dies-with-work-queued");
+  const auto ended = run_ranks(COLLECTIVE_RANK, 3, act);
   INFO(ended.out << ended.err);
   CHECK(ended.status == 128 + SIGKILL);
   CHECK_THAT(ended.out, ContainsSubstring("[0] rondo: ") && ContainsSubstring("[2] rondo: "));

@@ -61,7 +61,7 @@ TEST_CASE("a bad rule is named by its line, with what it says and what is wanted
   CHECK_THAT(rejection("reduce any 2 any any tree -1"), ContainsSubstring("chunk: got \"-1\", wanted bytes like"));
   CHECK_THAT(rejection("reduce any 2 any any bruck whole"),
              ContainsSubstring("algorithm: got \"bruck\", wanted one of reduce's: ring, tree, chain, linear, direct, "
-                               "sliced, two_level"));
+                               "sliced, two_level, leader"));
   CHECK_THAT(rejection("reduce any 2 here any tree whole"),
              ContainsSubstring("on: got \"here\", wanted one of any, one_host, hosts"));
   CHECK_THAT(rejection("reduce any 2 any much tree whole"),

@@ -3,8 +3,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -83,13 +85,29 @@ void complete(EventWords& words, std::uint32_t record) {
   ::syscall(SYS_futex, &words.completed, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
 }
 
+/// The processes whose events streams wait for just now.
+struct Awaited {
+  std::mutex mutex;
+  std::multiset<pid_t> processes;
+};
+
+Awaited& awaited() {
+  static auto* const state = new Awaited;
+  return *state;
+}
+
 /// Blocks a stream; for ever when the process is dead that should come to the record.
-void wait_for(EventWords& words, std::uint32_t record) {
+void wait_for(EventWords& words, std::uint32_t record, pid_t process) {
+  std::unique_lock lock(awaited().mutex);
+  const auto entry = awaited().processes.insert(process);
+  lock.unlock();
   for (;;) {
     const std::uint32_t seen = words.completed.load(std::memory_order_acquire);
-    if (reached(words, record)) return;
+    if (reached(words, record)) break;
     ::syscall(SYS_futex, &words.completed, FUTEX_WAIT, seen, nullptr, nullptr, 0);
   }
+  lock.lock();
+  awaited().processes.erase(entry);
 }
 
 /// The record that a wait is for. The rule of rondo is that it is queued before.
@@ -102,6 +120,13 @@ std::uint32_t last_record(const EventState& event, const char* who) {
 }
 
 }  // namespace
+
+bool waits_for_the_dead() {
+  const std::scoped_lock lock(awaited().mutex);
+  const auto& processes = awaited().processes;
+  return std::any_of(processes.begin(), processes.end(), [](pid_t process) { return ::kill(process, 0) != 0; });
+}
+
 }  // namespace rondo::stand_in
 
 using namespace rondo::stand_in;
@@ -170,7 +195,8 @@ Result cuStreamWaitEvent(StreamHandle stream, EventHandle handle, unsigned) {
   if (const Result result = entered("cuStreamWaitEvent"); result != Result::success) return result;
   const EventState& event = event_of(handle);
   const std::uint32_t record = last_record(event, "cuStreamWaitEvent");
-  stream_of(stream).queue([words = event.words, record] { wait_for(*words, record); });
+  const pid_t process = event.imported ? event.object.handle().process : ::getpid();
+  stream_of(stream).queue([words = event.words, record, process] { wait_for(*words, record, process); });
   return Result::success;
 }
 

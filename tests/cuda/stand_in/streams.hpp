@@ -47,4 +47,7 @@ cuda::StreamState& stream_of(cuda::StreamHandle handle);
 /// Blocks until all streams of a device are idle, in this process.
 void synchronize_device(int device);
 
+/// Whether a stream waits for an event of a process that is dead, and so for ever.
+bool waits_for_the_dead();
+
 }  // namespace rondo::stand_in

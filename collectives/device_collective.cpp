@@ -1,0 +1,99 @@
+#include "collectives/device_collective.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <rondo/algorithms.hpp>
+
+#include "collectives/direct_moves.hpp"
+#include "collectives/exchange.hpp"
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+namespace {
+
+bool reduces(const Plan& plan) {
+  return plan.collective == Collective::all_reduce || plan.collective == Collective::reduce ||
+         plan.collective == Collective::reduce_scatter;
+}
+
+/// The kernels round a sum of 16-bit floats once, as the host does where it need not be the same for all algorithms.
+bool rounds_every_step(const Plan& plan, ElementType type) {
+  return plan.deterministic && (type == ElementType::float16 || type == ElementType::bfloat16);
+}
+
+}  // namespace
+
+DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, const Arguments& arguments)
+    : group_(group), memory_(group.engine().device(), call, arguments, group.rank()) {}
+
+Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {
+  if (!shares_memory(plan.algorithm)) co_return;
+  const DeviceReduction reduction = reduction_for(operation, plan);
+  std::vector<DeviceShare> shares(static_cast<std::size_t>(group_.size()));
+  shares[static_cast<std::size_t>(group_.rank())] = share(plan, in_place, reduction.kernels != nullptr);
+  Task told = exchange(operation, 0, shares);
+  co_await told;
+  const bool can = std::all_of(shares.begin(), shares.end(), [&](const DeviceShare& share) {
+    return share.has_device != 0 && (share.has_kernels != 0 || !reduces(plan));
+  });
+  if (!can) co_return;
+  work_.emplace(operation);
+  for (const auto& buffer : {memory_.given(), memory_.got()}) {
+    if (buffer) work_->follow(*buffer);
+  }
+  Task moved = run_on_devices(*work_, memory_, plan, reduction, shares, done);
+  co_await moved;
+}
+
+DeviceReduction DeviceCollective::reduction_for(const Operation& operation, const Plan& plan) {
+  if (!reduces(plan) || !group_.engine().device().opened()) return {};
+  std::string why;
+  const cuda::Reductions* const kernels = group_.engine().device().reductions(why);
+  if (kernels == nullptr) {
+    group_.engine().device_peers().stage_instead(why);
+    return {};
+  }
+  const Call& call = operation.call();
+  const cuda::Reduction functions = kernels->find(to_string(call.type), to_string(call.reduce));
+  if (!functions || rounds_every_step(plan, call.type)) return {};
+  return {kernels, functions};
+}
+
+DeviceShare DeviceCollective::share(const Plan& plan, bool in_place, bool has_kernels) {
+  DeviceShare own;
+  const RankDevice::Opened* const device = group_.engine().device().opened();
+  own.has_device = device != nullptr ? 1 : 0;
+  own.has_kernels = has_kernels ? 1 : 0;
+  own.in_place = in_place ? 1 : 0;
+  if (device == nullptr) return own;
+  own.device = device->uuid;
+  for (int member = 0; member < group_.size(); ++member) {
+    if (member != group_.rank()) group_.engine().device_peers().introduce(group_.world_rank(member));
+  }
+  const DirectMoves moves(plan, group_.rank(), group_.size(), in_place);
+  own.input = expose(moves.offered());
+  const bool written = plan.collective == Collective::all_reduce ||
+                       (plan.collective == Collective::reduce && group_.rank() == plan.root);
+  if (written) own.output = expose(moves.whole(Buffer::output));
+  return own;
+}
+
+DevicePlace DeviceCollective::expose(const Range& range) {
+  DevicePlace place;
+  if (range.count == 0) return place;
+  for (int member = 0; member < group_.size(); ++member) {
+    if (member == group_.rank()) continue;
+    place =
+        group_.engine().device_peers().expose(group_.world_rank(member), memory_.facts(range), memory_.address(range));
+    if (place.region == 0) return place;
+  }
+  return place;
+}
+
+bool DeviceCollective::order(CudaStream stream) const {
+  return (work_ && work_->order(stream)) || staging_.order(group_.engine().device(), stream);
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <rondo/collective_call.hpp>
+#include <rondo/plan.hpp>
+#include <rondo/task.hpp>
+
+#include "collectives/device_direct.hpp"
+#include "collectives/device_memory.hpp"
+#include "collectives/device_staging.hpp"
+#include "collectives/device_work.hpp"
+
+namespace rondo::detail {
+
+/// A collective whose buffers are of devices, as one rank goes through it: on the devices where all ranks can, which
+/// they find out together, and otherwise on the host, between two copies.
+class DeviceCollective {
+ public:
+  /// Takes the buffers. Throws Error, naming the collective. Under the engine's lock.
+  DeviceCollective(Group& group, const CollectiveCall& call, const Arguments& arguments);
+
+  /// `done` stays false, on all ranks alike, where it is to be done on the host. Throws CudaError.
+  Task run(Operation& operation, const Plan& plan, bool in_place, bool& done);
+  DeviceStaging& staging() noexcept { return staging_; }
+
+  /// What is queued on the stream from here on comes after it. False: that cannot be said yet.
+  bool order(CudaStream stream) const;
+
+ private:
+  DeviceReduction reduction_for(const Operation& operation, const Plan& plan);
+  DeviceShare share(const Plan& plan, bool in_place, bool has_kernels);
+  DevicePlace expose(const Range& range);
+
+  Group& group_;
+  DeviceMemory memory_;
+  DeviceStaging staging_{memory_};
+  std::optional<DeviceWork> work_;
+};
+
+}  // namespace rondo::detail

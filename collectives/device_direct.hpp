@@ -1,0 +1,44 @@
+#pragma once
+
+#include <rondo/plan.hpp>
+#include <rondo/reduction.hpp>
+#include <rondo/task.hpp>
+
+#include "collectives/device_memory.hpp"
+#include "collectives/device_work.hpp"
+
+namespace rondo::detail {
+
+/// How the elements of a reduction are combined on the device.
+struct DeviceReduction {
+  const cuda::Reductions* kernels = nullptr;  ///< nullptr: there are none
+  cuda::Reduction functions;
+};
+
+/// What every rank tells the others before a collective on devices.
+struct DeviceShare {
+  cuda::Uuid device{};
+  DevicePlace input;  ///< of what others may need of it
+  DevicePlace output;
+  std::uint8_t has_device = 0;
+  std::uint8_t has_kernels = 0;
+  std::uint8_t in_place = 0;
+};
+
+/// The collective of `plan` among ranks that map each other's memory: each takes what it needs straight from where it
+/// lies, at the latest when all that the others' streams had been given is done. P ranks, n bytes of the vector, m of
+/// a block; bytes read and written by all together:
+///
+///     all_reduce   leader   rank 0 combines all for all           2Pn, by one kernel: where all share a device
+///                  sliced   each its slice for all                2Pn
+///                  direct   each all, for itself                  P(P+1)n; in place `sliced`
+///     reduce       sliced   each its slice for the root           (P+1)n; others: the root alone
+///     reduce_scatter        each its own block                    (P+1)n
+///     others                each copies what belongs to it        2n, 2Pn, ...
+///
+/// Operands are combined from the left, in rank order. `done` stays false, on all ranks alike and with nothing done,
+/// where some rank cannot map what it needs, or there are more ranks than a kernel takes.
+Task run_on_devices(DeviceWork& work, DeviceMemory& memory, const Plan& plan, const DeviceReduction& reduction,
+                    const std::vector<DeviceShare>& shares, bool& done);
+
+}  // namespace rondo::detail

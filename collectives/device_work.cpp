@@ -1,0 +1,147 @@
+#include "collectives/device_work.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <rondo/error.hpp>
+
+#include "runtime/condition.hpp"
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+namespace {
+
+constexpr cuda::EventTicket kNothing{~std::uint32_t{0}, 0};
+
+/// `awaits(member)`: he has not done his part.
+template <typename Awaits>
+struct IsOver {
+  const bool& over;
+  Awaits awaits;
+  bool operator()() const noexcept { return over; }
+};
+
+}  // namespace
+
+std::function<void(const std::exception_ptr&)> DeviceEvent::ended(const std::shared_ptr<DeviceEvent>& event,
+                                                                  std::shared_ptr<void> held) {
+  return [event, held = std::move(held)](const std::exception_ptr& failure) {
+    event->failure = failure;
+    event->over = true;
+  };
+}
+
+Task over(Operation& operation, std::shared_ptr<DeviceEvent> event) {
+  const auto nobody = [](int) { return false; };
+  Until done(operation, IsOver<decltype(nobody)>{event->over, nobody}, 1);
+  co_await done;
+  if (event->failure) std::rethrow_exception(event->failure);
+}
+
+DeviceWork::DeviceWork(Operation& operation)
+    : operation_(operation),
+      peers_(operation.group().engine().device_peers()),
+      device_(*operation.group().engine().device().opened()) {}
+
+DeviceWork::~DeviceWork() {
+  if (ended_) return;
+  tell_used();
+  try {
+    device_.collectives.mark([held = held_](const std::exception_ptr&) {});
+  } catch (const cuda::CudaError&) {
+    // The device has failed: nothing is moving any more.
+  }
+}
+
+// Order.
+
+void DeviceWork::follow(const DeviceBuffer& buffer) {
+  const cuda::Current current(device_.context);
+  const cuda::Driver& driver = device_.context.driver();
+  driver.must(driver.cuStreamWaitEvent, device_.collectives.stream(), buffer.before, 0U);
+}
+
+Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
+  ticket = kNothing;
+  if (users == 0 || try_record(ticket, users)) co_return;
+  const auto here = std::make_shared<DeviceEvent>();
+  device_.collectives.mark(DeviceEvent::ended(here));
+  Task came = over(operation_, here);
+  co_await came;
+}
+
+bool DeviceWork::try_record(cuda::EventTicket& ticket, int users) {
+  const cuda::Current current(device_.context);
+  const auto taken = device_.events.record(device_.collectives.stream(), users);
+  if (taken) ticket = *taken;
+  return taken.has_value();
+}
+
+void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
+  if (ticket == kNothing) return;
+  const int world_rank = operation_.group().world_rank(member);
+  peers_.events(world_rank).wait(ticket, device_.collectives.stream());
+  waits_.push_back({member, ticket});
+}
+
+void DeviceWork::give_back(cuda::EventTicket ticket, int users) noexcept {
+  while (ticket != kNothing && users-- > 0) (void)device_.events.give_back(ticket);
+}
+
+// Memory.
+
+std::optional<cuda::Address> DeviceWork::map(int member, const DevicePlace& place, std::uint64_t bytes) {
+  auto use = peers_.map(operation_.group().world_rank(member), place, bytes);
+  if (!use) return std::nullopt;
+  const cuda::Address address = use->address();
+  hold(std::make_shared<cuda::ImportTable::Use>(std::move(*use)));
+  return address;
+}
+
+void DeviceWork::hold(std::shared_ptr<void> memory) { held_->push_back(std::move(memory)); }
+
+void DeviceWork::copy(cuda::Address from, cuda::Address to, std::size_t bytes, int member) {
+  if (bytes == 0 || from == to) return;
+  const cuda::Current current(device_.context);
+  const cuda::Driver& driver = device_.context.driver();
+  driver.must(cuda::CudaFacts{.peer = member, .bytes = bytes}, driver.cuMemcpyDtoDAsync, to, from, bytes,
+              device_.collectives.stream());
+}
+
+// The end.
+
+bool DeviceWork::is_done(const Wait& wait) const {
+  try {
+    const cuda::Current current(device_.context);
+    return peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket);
+  } catch (const cuda::CudaError&) {
+    return false;
+  }
+}
+
+Task DeviceWork::end() {
+  const auto here = std::make_shared<DeviceEvent>();
+  last_ = device_.collectives.mark(DeviceEvent::ended(here, held_));
+  // Whoever has died before he has come to what is waited for here will never come to it.
+  const auto awaits = [this](int member) {
+    return std::any_of(waits_.begin(), waits_.end(),
+                       [&](const Wait& wait) { return wait.member == member && !is_done(wait); });
+  };
+  Until done(operation_, IsOver<decltype(awaits)>{here->over, awaits}, 1);
+  co_await done;
+  ended_ = true;
+  held_.reset();
+  tell_used();
+  if (here->failure) std::rethrow_exception(here->failure);
+}
+
+void DeviceWork::tell_used() {
+  for (const Wait& wait : waits_) peers_.used(operation_.group().world_rank(wait.member), wait.ticket);
+  waits_.clear();
+}
+
+bool DeviceWork::order(CudaStream stream) const {
+  return last_ && !ended_ && device_.collectives.order(*last_, handle_of(stream));
+}
+
+}  // namespace rondo::detail

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <rondo/task.hpp>
+
+#include "runtime/device_peers.hpp"
+#include "runtime/group.hpp"
+#include "runtime/operation.hpp"
+
+namespace rondo::detail {
+
+/// Something that the device does, and how it ended.
+struct DeviceEvent {
+  bool over = false;
+  std::exception_ptr failure;
+
+  /// What the device calls when it has done it.
+  static std::function<void(const std::exception_ptr&)> ended(const std::shared_ptr<DeviceEvent>& event,
+                                                              std::shared_ptr<void> held = nullptr);
+};
+/// To be awaited; throws what went wrong, which is a CudaError. No member can help it.
+Task over(Operation& operation, std::shared_ptr<DeviceEvent> event);
+
+/// What one collective has this rank's device do: all in order on the stream of collectives, where the device waits for
+/// others by itself, and the host for nothing but the end. Every wait is queued after the record that it is for, so
+/// what has been queued always drains. Throws CudaErrors.
+class DeviceWork {
+ public:
+  explicit DeviceWork(Operation& operation);
+  /// What is still queued runs on, and keeps what it needs.
+  ~DeviceWork();
+  DeviceWork(const DeviceWork&) = delete;
+  DeviceWork& operator=(const DeviceWork&) = delete;
+
+  Operation& operation() const noexcept { return operation_; }
+  DevicePeers& peers() const noexcept { return peers_; }
+  RankDevice::Opened& device() const noexcept { return device_; }
+
+  // Order.
+  /// All that follows comes after what the buffer's own stream had been given.
+  void follow(const DeviceBuffer& buffer);
+  /// A ticket for so many members: this point in what is queued. Where all events are in use, waits for the device to
+  /// come here, and the ticket says nothing.
+  Task record(cuda::EventTicket& ticket, int users);
+  /// All that follows comes after what a member's ticket speaks of.
+  void wait_for(int member, cuda::EventTicket ticket);
+  /// A ticket of this rank that nobody will wait for.
+  void give_back(cuda::EventTicket ticket, int users) noexcept;
+
+  /// Whether that can be said of it.
+  bool reaches(int member) const { return peers_.reaches(operation_.group().world_rank(member)); }
+
+  // Memory.
+  /// Where a member's place is here; it stays so until the device is done. Nothing: it cannot be reached.
+  std::optional<cuda::Address> map(int member, const DevicePlace& place, std::uint64_t bytes);
+  /// Kept until the device is done.
+  void hold(std::shared_ptr<void> memory);
+  void copy(cuda::Address from, cuda::Address to, std::size_t bytes, int member);
+
+  /// All has been queued: waits until the device has done it. To be awaited.
+  Task end();
+  /// What is queued on the stream from here on comes after the end. False: not all has been queued yet.
+  bool order(CudaStream stream) const;
+
+ private:
+  struct Wait {
+    int member;
+    cuda::EventTicket ticket;
+  };
+  bool try_record(cuda::EventTicket& ticket, int users);
+  bool is_done(const Wait& wait) const;
+  void tell_used();
+
+  Operation& operation_;
+  DevicePeers& peers_;
+  RankDevice::Opened& device_;
+  std::vector<Wait> waits_;
+  std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
+  std::shared_ptr<cuda::Copies::Running> last_;
+  bool ended_ = false;
+};
+
+}  // namespace rondo::detail

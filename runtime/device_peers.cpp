@@ -1,0 +1,223 @@
+#include "runtime/device_peers.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cuda/device.hpp"
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+
+DevicePeers::~DevicePeers() {
+  RankDevice& rank = engine_.device();
+  if (!rank.opened()) return;
+  rank.stop();
+  // What the device still may do needs what it was given.
+  if (rank.stuck()) RankDevice::leave_to_driver(std::make_shared<std::map<int, Remote>>(std::move(remotes_)));
+}
+
+RankDevice::Opened& DevicePeers::device() const { return *engine_.device().opened(); }
+
+void DevicePeers::stage_instead(const std::string& why) {
+  if (said_.insert(why).second) engine_.log().warn("device memory goes through the host: {}", why);
+}
+
+// What others may know of this rank.
+
+bool DevicePeers::shares_host(int world_rank) const {
+  const Engine::Settings& settings = engine_.settings();
+  if (settings.hosts.empty() || world_rank == settings.rank) return false;
+  const int here = settings.hosts[static_cast<std::size_t>(settings.rank)];
+  return here >= 0 && settings.hosts[static_cast<std::size_t>(world_rank)] == here;
+}
+
+void DevicePeers::introduce(int world_rank) {
+  if (!shares_host(world_rank) || std::exchange(remotes_[world_rank].told, true)) return;
+  DeviceHello hello{.process = ::getpid(), .device = device().uuid, .events = {}};
+  std::copy(device().events.handles().begin(), device().events.handles().end(), hello.events.begin());
+  engine_.peer(world_rank).tell_of_device(encode_device_frame(hello));
+}
+
+DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address) {
+  if (!shares_host(world_rank)) return {};
+  if (!memory.exportable) {
+    stage_instead(memory.kind == cuda::PointerFacts::Kind::managed ? "it is managed, wanted memory of cuMemAlloc"
+                                                                   : memory.why_not);
+    return {};
+  }
+  try {
+    const cuda::Current current(device().context);
+    const auto exposure = device().exports.expose(world_rank, memory, address);
+    send_unmaps(exposure.unmap);
+    introduce(world_rank);
+    if (exposure.description) engine_.peer(world_rank).tell_of_device(encode_device_frame(*exposure.description));
+    return {.offset = exposure.offset, .region = exposure.region};
+  } catch (const cuda::CudaError& error) {
+    stage_instead(error.what());
+    return {};
+  }
+}
+
+void DevicePeers::send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& unmaps) {
+  for (const auto& unmap : unmaps) {
+    engine_.peer(unmap.peer).tell_of_device(encode_device_frame(DeviceUnmap{unmap.region}));
+  }
+}
+
+void DevicePeers::retire(const RankDevice::Allocation& allocation) {
+  cuda::PointerFacts memory;
+  memory.base = allocation.address;
+  memory.bytes = allocation.bytes;
+  send_unmaps(device().exports.retire(memory));
+}
+
+bool DevicePeers::is_closed(const RankDevice::Allocation& allocation) const {
+  return device().exports.is_closed(allocation.address, allocation.bytes);
+}
+
+// What this rank knows of others.
+
+std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const DevicePlace& place, std::uint64_t bytes) {
+  Remote* const remote = place.region == 0 ? nullptr : open(world_rank);
+  if (remote == nullptr) return std::nullopt;
+  try {
+    return remote->imports->use(place.region, place.offset, bytes);
+  } catch (const cuda::CudaError& error) {
+    stage_instead(error.what());
+    return std::nullopt;
+  }
+}
+
+DevicePeers::Remote* DevicePeers::open(int world_rank) {
+  const auto found = remotes_.find(world_rank);
+  if (found == remotes_.end() || !found->second.hello || found->second.refused) return nullptr;
+  Remote& remote = found->second;
+  if (remote.imports) return &remote;
+  std::string why;
+  try {
+    why = why_unreachable(*remote.hello);
+    if (why.empty()) {
+      remote.events = std::make_unique<cuda::ImportedEvents>(device().context, remote.hello->events, world_rank);
+      remote.imports = std::make_unique<cuda::ImportTable>(device().context, world_rank);
+      for (const auto& [id, region] : std::exchange(remote.described, {})) remote.imports->announce(region);
+      return &remote;
+    }
+  } catch (const cuda::CudaError& error) {
+    why = error.what();
+  } catch (const cuda::RegionError& error) {
+    why = error.what();
+  }
+  remote.refused = true;
+  stage_instead(fmt::format("rank {}: {}", world_rank, why));
+  return nullptr;
+}
+
+std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
+  if (hello.process == ::getpid()) return "it is a thread of the same process";
+  if (hello.device == device().uuid) return {};
+  const cuda::Driver& driver = device().context.driver();
+  const auto theirs = cuda::find_device(driver, hello.device);
+  if (!theirs) return "this process does not see its device (CUDA_VISIBLE_DEVICES)";
+  if (!cuda::reaches(driver, device().context.device(), *theirs)) {
+    return fmt::format("device {} does not reach device {}", device().context.device(), *theirs);
+  }
+  return {};
+}
+
+void DevicePeers::used(int world_rank, cuda::EventTicket ticket) {
+  engine_.peer(world_rank).tell_of_device(encode_device_frame(DeviceUsed{ticket}));
+}
+
+bool DevicePeers::ends(int world_rank) const { return remotes_.at(world_rank).ends; }
+
+// What peers say.
+
+void DevicePeers::hear(Peer& peer, std::span<const std::byte> frame) {
+  const auto decoded = decode_device_frame(frame);
+  if (!decoded) return peer.closed("it sent a frame of an unknown kind");
+  try {
+    take(peer, remotes_[peer.world_rank()], *decoded);
+  } catch (const cuda::RegionError& error) {
+    peer.closed(error.what());
+  }
+}
+
+void DevicePeers::take(Peer& peer, Remote& remote, const DeviceFrame& frame) {
+  if (const auto* hello = std::get_if<DeviceHello>(&frame)) {
+    if (remote.hello) throw cuda::RegionError("it introduced its device twice");
+    remote.hello = *hello;
+  } else if (const auto* region = std::get_if<cuda::RegionDescription>(&frame)) {
+    if (remote.imports) return remote.imports->announce(*region);
+    remote.described.emplace(region->id, *region);
+  } else if (const auto* unmap = std::get_if<DeviceUnmap>(&frame)) {
+    if (remote.imports) return remote.imports->unmap(unmap->region);
+    // Not mapped, or not any more since this rank leaves.
+    remote.described.erase(unmap->region);
+    peer.tell_of_device(encode_device_frame(DeviceUnmapped{unmap->region}));
+  } else if (const auto* unmapped = std::get_if<DeviceUnmapped>(&frame)) {
+    if (!engine_.device().opened()) throw cuda::RegionError("it closed a region that there is not");
+    device().exports.closed(peer.world_rank(), unmapped->region);
+  } else if (std::holds_alternative<DeviceEnd>(frame)) {
+    remote.ends = true;
+    if (!engine_.device().opened()) close(peer.world_rank(), remote);
+  } else if (const auto* used = std::get_if<DeviceUsed>(&frame)) {
+    const bool known = engine_.device().opened() && device().events.give_back(used->ticket);
+    if (!known) throw cuda::RegionError("it used an event that there is not");
+  } else {
+    remote.told = false;
+  }
+}
+
+void DevicePeers::gone(int world_rank) {
+  const auto found = remotes_.find(world_rank);
+  if (found == remotes_.end()) return;
+  found->second.ends = true;
+  found->second.told = false;
+  if (engine_.device().opened()) device().exports.forget(world_rank);
+}
+
+void DevicePeers::poll() {
+  if (!engine_.device().opened()) return;
+  for (auto& [rank, remote] : remotes_) {
+    if (remote.imports) {
+      for (const cuda::RegionId region : remote.imports->take_closed()) {
+        engine_.peer(rank).tell_of_device(encode_device_frame(DeviceUnmapped{region}));
+      }
+    }
+    if (remote.ends && !engine_.device().busy()) close(rank, remote);
+  }
+}
+
+void DevicePeers::close(int world_rank, Remote& remote) {
+  remote.ends = false;
+  remote.imports.reset();
+  remote.events.reset();
+  remote.hello.reset();
+  remote.described.clear();
+  engine_.peer(world_rank).tell_of_device(encode_device_frame(DeviceEnded{}));
+}
+
+void DevicePeers::leave() {
+  RankDevice& rank = engine_.device();
+  if (!rank.opened()) return;
+  rank.stop();
+  if (rank.stuck()) engine_.log().warn("the device waits for a rank that has died: what it was given stays mapped");
+  for (auto& [world_rank, remote] : remotes_) {
+    if (!rank.stuck()) {
+      remote.imports.reset();
+      remote.events.reset();
+    }
+    if (remote.told) engine_.peer(world_rank).tell_of_device(encode_device_frame(DeviceEnd{}));
+  }
+}
+
+bool DevicePeers::left() const noexcept {
+  // What is stuck stays as it is anyway.
+  return engine_.device().stuck() || std::none_of(remotes_.begin(), remotes_.end(), [](const auto& remote) { return remote.second.told; });
+}
+
+}  // namespace rondo::detail

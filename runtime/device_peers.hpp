@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda/event_pool.hpp"
+#include "cuda/import_table.hpp"
+#include "runtime/device_frames.hpp"
+#include "runtime/rank_device.hpp"
+
+namespace rondo::detail {
+
+class Engine;
+class Peer;
+
+/// What the ranks of one host know of each other's devices: whose memory lies where and how to map it, whose events to
+/// wait for. The ground of messages and collectives between devices; moves no payload itself.
+///
+/// One for an engine, under its lock, about its `RankDevice`, which there is when anything but `hear`, `poll` and
+/// `leave` is called.
+class DevicePeers {
+ public:
+  explicit DevicePeers(Engine& engine) : engine_(engine) {}
+  ~DevicePeers();
+  DevicePeers(const DevicePeers&) = delete;
+  DevicePeers& operator=(const DevicePeers&) = delete;
+
+  // What others may know of this rank.
+  /// Tells a rank of this host, once, whose events the tickets of this one speak of.
+  void introduce(int world_rank);
+  /// Tells a rank, ahead of whatever is sent to it next, all that it must know to map `address`. Nowhere: it could not,
+  /// which the log says.
+  DevicePlace expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address);
+  /// Others shall close this allocation; `is_closed` tells when they have.
+  void retire(const RankDevice::Allocation& allocation);
+  bool is_closed(const RankDevice::Allocation& allocation) const;
+
+  // What this rank knows of others.
+  /// So many bytes at a place of theirs. Nothing: it cannot be reached, which the log says, or not yet, as what lies
+  /// there now is still being closed. Throws RegionError: there is no such place.
+  std::optional<cuda::ImportTable::Use> map(int world_rank, const DevicePlace& place, std::uint64_t bytes);
+  /// Whether anything of theirs could be mapped and waited for; if not, the log says why.
+  bool reaches(int world_rank) { return open(world_rank) != nullptr; }
+  /// Their events, if it is reached.
+  const cuda::ImportedEvents& events(int world_rank) const { return *remotes_.at(world_rank).events; }
+  /// Such an event is not needed here any more, and may be used again.
+  void used(int world_rank, cuda::EventTicket ticket);
+  /// It leaves, or is gone: what it has not said it will not say.
+  bool ends(int world_rank) const;
+
+  void hear(Peer& peer, std::span<const std::byte> frame);
+  void gone(int world_rank);
+  /// Never blocks, never throws.
+  void poll();
+  /// This rank leaves: nothing of the others' stays mapped, and they are asked to close what they have of ours.
+  void leave();
+  /// They have, all that are still there.
+  bool left() const noexcept;
+
+  /// Says in the log, once, why memory goes through the host.
+  void stage_instead(const std::string& why);
+
+ private:
+  /// What another rank has told of its device.
+  struct Remote {
+    std::optional<DeviceHello> hello;
+    std::map<cuda::RegionId, cuda::RegionDescription> described;  ///< before there are imports
+    std::unique_ptr<cuda::ImportedEvents> events;
+    std::unique_ptr<cuda::ImportTable> imports;
+    bool told = false;     ///< it has our hello, and may have opened what that speaks of
+    bool refused = false;  ///< it cannot be reached, which has been logged
+    bool ends = false;     ///< what we have of it is to be closed
+  };
+
+  /// There is one.
+  RankDevice::Opened& device() const;
+  bool shares_host(int world_rank) const;
+  void send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& unmaps);
+  Remote* open(int world_rank);
+  std::string why_unreachable(const DeviceHello& hello) const;
+  void close(int world_rank, Remote& remote);
+  void take(Peer& peer, Remote& remote, const DeviceFrame& frame);
+
+  Engine& engine_;
+  std::map<int, Remote> remotes_;
+  std::set<std::string> said_;  ///< reasons for staging that the log has
+};
+
+}  // namespace rondo::detail

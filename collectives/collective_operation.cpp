@@ -68,7 +68,7 @@ Task CollectiveOperation::in_shared_memory() {
     co_await run;
     if (done) co_return;
   }
-  plan_ = decided(std::move(plan_), memory_, *this, everybody, false);
+  plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, everybody, false);
   Task run = run_collective(port_, plan_);
   co_await run;
 }

@@ -4,19 +4,17 @@
 #include <string>
 #include <vector>
 
+#include <rondo/algorithm/dispatch.hpp>
 #include <rondo/algorithms.hpp>
 
+#include "collectives/device_port.hpp"
 #include "collectives/direct_moves.hpp"
 #include "collectives/exchange.hpp"
+#include "collectives/team_collective.hpp"
 #include "runtime/engine.hpp"
 
 namespace rondo::detail {
 namespace {
-
-bool reduces(const Plan& plan) {
-  return plan.collective == Collective::all_reduce || plan.collective == Collective::reduce ||
-         plan.collective == Collective::reduce_scatter;
-}
 
 /// The kernels round a sum of 16-bit floats once, as the host does where it need not be the same for all algorithms.
 bool rounds_every_step(const Plan& plan, ElementType type) {
@@ -29,26 +27,38 @@ DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, con
     : group_(group), memory_(group.engine().device(), call, arguments, group.rank()) {}
 
 Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {
-  if (!shares_memory(plan.algorithm)) co_return;
+  if (plan.algorithm == Algorithm::two_level) co_return;
   const DeviceReduction reduction = reduction_for(operation, plan);
   std::vector<DeviceShare> shares(static_cast<std::size_t>(group_.size()));
   shares[static_cast<std::size_t>(group_.rank())] = share(plan, in_place, reduction.kernels != nullptr);
   Task told = exchange(operation, 0, shares);
   co_await told;
   const bool can = std::all_of(shares.begin(), shares.end(), [&](const DeviceShare& share) {
-    return share.has_device != 0 && (share.has_kernels != 0 || !reduces(plan));
+    return share.has_device != 0 && (share.has_kernels != 0 || !reduces(plan.collective));
   });
   if (!can) co_return;
   work_.emplace(operation);
   for (const auto& buffer : {memory_.given(), memory_.got()}) {
     if (buffer) work_->follow(*buffer);
   }
-  Task moved = run_on_devices(*work_, memory_, plan, reduction, shares, done);
+  if (shares_memory(plan.algorithm) && has_direct_on_devices(plan, shares)) {
+    Task moved = run_direct_on_devices(*work_, memory_, plan, reduction, shares, done);
+    co_await moved;
+    co_return;
+  }
+  done = true;
+  const Plan by_messages = shares_memory(plan.algorithm)
+                               ? decided(plan, memory_.element_bytes(), operation, group_.everybody(), false)
+                               : plan;
+  DevicePort port(*work_, memory_, reduction, in_place);
+  Task moved = run_collective(port, by_messages);
   co_await moved;
+  Task ended = work_->end();
+  co_await ended;
 }
 
 DeviceReduction DeviceCollective::reduction_for(const Operation& operation, const Plan& plan) {
-  if (!reduces(plan) || !group_.engine().device().opened()) return {};
+  if (!reduces(plan.collective) || !group_.engine().device().opened()) return {};
   std::string why;
   const cuda::Reductions* const kernels = group_.engine().device().reductions(why);
   if (kernels == nullptr) {

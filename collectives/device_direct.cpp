@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <rondo/algorithms.hpp>
+
 #include "collectives/direct_moves.hpp"
 #include "collectives/exchange.hpp"
 
@@ -13,6 +15,10 @@ struct Verdict {
   cuda::EventTicket ready;  ///< its memory may be read and written
   std::uint32_t can = 0;
 };
+
+bool anybody_in_place(const std::vector<DeviceShare>& shares) {
+  return std::any_of(shares.begin(), shares.end(), [](const DeviceShare& share) { return share.in_place != 0; });
+}
 
 /// As one rank goes through it.
 class OnDevices {
@@ -31,7 +37,6 @@ class OnDevices {
         outputs_(shares.size()) {}
 
   Task run(bool& done) {
-    if (!is_possible()) co_return;
     std::vector<Verdict> verdicts(shares_.size());
     Verdict& own = verdicts[index(rank_)];
     own.can = map_all() ? 1 : 0;
@@ -58,11 +63,6 @@ class OnDevices {
   }
 
  private:
-  bool is_possible() const {
-    if (plan_.collective == Collective::all_to_all && anybody_in_place()) return false;
-    return !combines() || size_ <= static_cast<int>(cuda::kMaxInputs);
-  }
-
   template <typename TicketOf>
   void wait_for_others(const TicketOf& ticket_of) {
     for (int member = 0; member < size_; ++member) {
@@ -72,13 +72,6 @@ class OnDevices {
 
   // Who combines what for whom.
 
-  bool combines() const noexcept { return combines_wholes() || plan_.collective == Collective::reduce_scatter; }
-  bool combines_wholes() const noexcept {
-    return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce;
-  }
-  bool anybody_in_place() const {
-    return std::any_of(shares_.begin(), shares_.end(), [](const DeviceShare& share) { return share.in_place != 0; });
-  }
   bool on_one_device() const {
     return std::all_of(shares_.begin(), shares_.end(),
                        [&](const DeviceShare& share) { return share.device == shares_.front().device; });
@@ -92,7 +85,7 @@ class OnDevices {
     if (plan_.algorithm == Algorithm::leader && on_one_device()) return rank_ == 0 ? all : Range{};
     return for_itself() ? all : slice;
   }
-  bool for_itself() const { return plan_.algorithm == Algorithm::direct && !anybody_in_place(); }
+  bool for_itself() const { return plan_.algorithm == Algorithm::direct && !anybody_in_place(shares_); }
   /// Whether what this rank combines belongs to that member, too.
   bool is_for(int member) const {
     if (plan_.collective == Collective::reduce) return member == plan_.root;
@@ -104,7 +97,7 @@ class OnDevices {
   bool map_all() {
     bool all = true;
     for (int member = 0; member < size_; ++member) all = all && (member == rank_ || work_.reaches(member));
-    if (combines()) {
+    if (reduces(plan_.collective)) {
       const Range part = own_part();
       for (int member = 0; member < size_ && part.count > 0; ++member) {
         all = all && map(inputs_, member, share(member).input, part);
@@ -145,7 +138,7 @@ class OnDevices {
   void move() {
     const DirectMoves::Copy kept = moves_.kept();
     work_.copy(memory_.address(kept.from), memory_.address(kept.to), memory_.bytes(kept.from), -1);
-    if (combines()) return combine(own_part().count);
+    if (reduces(plan_.collective)) return combine(own_part().count);
     for (int turn = 1; turn < size_; ++turn) {
       const int member = (rank_ + turn) % size_;
       const Range place = moves_.place_for(member);
@@ -184,8 +177,13 @@ class OnDevices {
 
 }  // namespace
 
-Task run_on_devices(DeviceWork& work, DeviceMemory& memory, const Plan& plan, const DeviceReduction& reduction,
-                    const std::vector<DeviceShare>& shares, bool& done) {
+bool has_direct_on_devices(const Plan& plan, const std::vector<DeviceShare>& shares) noexcept {
+  if (plan.collective == Collective::all_to_all) return !anybody_in_place(shares);
+  return !reduces(plan.collective) || shares.size() <= cuda::kMaxInputs;
+}
+
+Task run_direct_on_devices(DeviceWork& work, DeviceMemory& memory, const Plan& plan, const DeviceReduction& reduction,
+                           const std::vector<DeviceShare>& shares, bool& done) {
   OnDevices rank(work, memory, plan, reduction, shares);
   Task run = rank.run(done);
   co_await run;

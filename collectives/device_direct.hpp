@@ -1,19 +1,13 @@
 #pragma once
 
 #include <rondo/plan.hpp>
-#include <rondo/reduction.hpp>
 #include <rondo/task.hpp>
 
 #include "collectives/device_memory.hpp"
+#include "collectives/device_reduction.hpp"
 #include "collectives/device_work.hpp"
 
 namespace rondo::detail {
-
-/// How the elements of a reduction are combined on the device.
-struct DeviceReduction {
-  const cuda::Reductions* kernels = nullptr;  ///< nullptr: there are none
-  cuda::Reduction functions;
-};
 
 /// What every rank tells the others before a collective on devices.
 struct DeviceShare {
@@ -37,8 +31,12 @@ struct DeviceShare {
 ///     others                each copies what belongs to it        2n, 2Pn, ...
 ///
 /// Operands are combined from the left, in rank order. `done` stays false, on all ranks alike and with nothing done,
-/// where some rank cannot map what it needs, or there are more ranks than a kernel takes.
-Task run_on_devices(DeviceWork& work, DeviceMemory& memory, const Plan& plan, const DeviceReduction& reduction,
-                    const std::vector<DeviceShare>& shares, bool& done);
+/// where some rank cannot map what it needs.
+Task run_direct_on_devices(DeviceWork& work, DeviceMemory& memory, const Plan& plan, const DeviceReduction& reduction,
+                           const std::vector<DeviceShare>& shares, bool& done);
+
+/// Whether there is such a form: there may be more ranks than a kernel takes, or inputs that would be overwritten while
+/// others read them. The same answer on all ranks.
+bool has_direct_on_devices(const Plan& plan, const std::vector<DeviceShare>& shares) noexcept;
 
 }  // namespace rondo::detail

@@ -45,7 +45,6 @@ DeviceWork::DeviceWork(Operation& operation)
 
 DeviceWork::~DeviceWork() {
   if (ended_) return;
-  tell_used();
   try {
     device_.collectives.mark([held = held_](const std::exception_ptr&) {});
   } catch (const cuda::CudaError&) {
@@ -64,9 +63,7 @@ void DeviceWork::follow(const DeviceBuffer& buffer) {
 Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
   ticket = kNothing;
   if (users == 0 || try_record(ticket, users)) co_return;
-  const auto here = std::make_shared<DeviceEvent>();
-  device_.collectives.mark(DeviceEvent::ended(here));
-  Task came = over(operation_, here);
+  Task came = come();
   co_await came;
 }
 
@@ -81,6 +78,7 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   if (ticket == kNothing) return;
   const int world_rank = operation_.group().world_rank(member);
   peers_.events(world_rank).wait(ticket, device_.collectives.stream());
+  peers_.used(world_rank, ticket);
   waits_.push_back({member, ticket});
 }
 
@@ -98,6 +96,12 @@ std::optional<cuda::Address> DeviceWork::map(int member, const DevicePlace& plac
   return address;
 }
 
+std::shared_ptr<cuda::Staging::Block> DeviceWork::stage(std::size_t bytes) {
+  auto block = operation_.group().engine().device().stage(bytes);
+  hold(block);
+  return block;
+}
+
 void DeviceWork::hold(std::shared_ptr<void> memory) { held_->push_back(std::move(memory)); }
 
 void DeviceWork::copy(cuda::Address from, cuda::Address to, std::size_t bytes, int member) {
@@ -108,8 +112,30 @@ void DeviceWork::copy(cuda::Address from, cuda::Address to, std::size_t bytes, i
               device_.collectives.stream());
 }
 
+void DeviceWork::copy(cuda::Address from, std::byte* to, std::size_t bytes) {
+  const cuda::Current current(device_.context);
+  const cuda::Driver& driver = device_.context.driver();
+  driver.must(cuda::CudaFacts{.peer = -1, .bytes = bytes}, driver.cuMemcpyDtoHAsync, to, from, bytes,
+              device_.collectives.stream());
+}
+
+void DeviceWork::copy(const std::byte* from, cuda::Address to, std::size_t bytes) {
+  const cuda::Current current(device_.context);
+  const cuda::Driver& driver = device_.context.driver();
+  driver.must(cuda::CudaFacts{.peer = -1, .bytes = bytes}, driver.cuMemcpyHtoDAsync, to, from, bytes,
+              device_.collectives.stream());
+}
+
+Task DeviceWork::come() {
+  const auto here = std::make_shared<DeviceEvent>();
+  device_.collectives.mark(DeviceEvent::ended(here));
+  Task came = over(operation_, here);
+  co_await came;
+}
+
 // The end.
 
+// What has been told to be done with may be recorded anew; then it only seems not to be done.
 bool DeviceWork::is_done(const Wait& wait) const {
   try {
     const cuda::Current current(device_.context);
@@ -131,13 +157,7 @@ Task DeviceWork::end() {
   co_await done;
   ended_ = true;
   held_.reset();
-  tell_used();
   if (here->failure) std::rethrow_exception(here->failure);
-}
-
-void DeviceWork::tell_used() {
-  for (const Wait& wait : waits_) peers_.used(operation_.group().world_rank(wait.member), wait.ticket);
-  waits_.clear();
 }
 
 bool DeviceWork::order(CudaStream stream) const {

@@ -38,7 +38,6 @@ class DeviceWork {
   DeviceWork& operator=(const DeviceWork&) = delete;
 
   Operation& operation() const noexcept { return operation_; }
-  DevicePeers& peers() const noexcept { return peers_; }
   RankDevice::Opened& device() const noexcept { return device_; }
 
   // Order.
@@ -56,11 +55,22 @@ class DeviceWork {
   bool reaches(int member) const { return peers_.reaches(operation_.group().world_rank(member)); }
 
   // Memory.
+  /// Where a member finds what lies here. Nowhere: it cannot.
+  DevicePlace expose(int member, const cuda::PointerFacts& memory, cuda::Address address) const {
+    return peers_.expose(operation_.group().world_rank(member), memory, address);
+  }
   /// Where a member's place is here; it stays so until the device is done. Nothing: it cannot be reached.
   std::optional<cuda::Address> map(int member, const DevicePlace& place, std::uint64_t bytes);
   /// Kept until the device is done.
   void hold(std::shared_ptr<void> memory);
+  /// Memory of the host, kept so too.
+  std::shared_ptr<cuda::Staging::Block> stage(std::size_t bytes);
+  /// `member` is for errors.
   void copy(cuda::Address from, cuda::Address to, std::size_t bytes, int member);
+  void copy(cuda::Address from, std::byte* to, std::size_t bytes);
+  void copy(const std::byte* from, cuda::Address to, std::size_t bytes);
+  /// Waits until the device has done what has been queued. To be awaited.
+  Task come();
 
   /// All has been queued: waits until the device has done it. To be awaited.
   Task end();
@@ -74,7 +84,6 @@ class DeviceWork {
   };
   bool try_record(cuda::EventTicket& ticket, int users);
   bool is_done(const Wait& wait) const;
-  void tell_used();
 
   Operation& operation_;
   DevicePeers& peers_;

@@ -21,10 +21,10 @@ struct TurnCame {
 
 }  // namespace
 
-Plan decided(Plan plan, const HostMemory& memory, const Operation& operation, const Team& team, bool one_host) {
+Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host) {
   Question question;
   question.collective = plan.collective;
-  question.bytes = plan.blocks.total() * memory.element_bytes();
+  question.bytes = plan.blocks.total() * element_bytes;
   question.ranks = team.size();
   const Engine::Settings& settings = operation.group().engine().settings();
   question.oversubscribed = settings.oversubscribed;
@@ -34,7 +34,7 @@ Plan decided(Plan plan, const HostMemory& memory, const Operation& operation, co
   const Choice choice = choose(question, Algorithm::automatic, Algorithm::automatic, 0, settings.tuning);
   plan.algorithm = choice.algorithm;
   if (plan.chunk == 0 && choice.chunk_bytes > 0) {
-    plan.chunk = std::max<std::size_t>(choice.chunk_bytes / memory.element_bytes(), 1);
+    plan.chunk = std::max<std::size_t>(choice.chunk_bytes / element_bytes, 1);
   }
   return plan;
 }

@@ -125,10 +125,6 @@ constexpr TuningRule kTable[] = {
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},
 };
 
-bool reduces(Collective collective) {
-  return collective == C::all_reduce || collective == C::reduce || collective == C::reduce_scatter;
-}
-
 /// Whether it combines from the left, in rank order. (Linear reduce does so only towards rank 0, as in
 /// all_reduce and reduce_scatter.)
 bool keeps_order(Collective collective, Algorithm algorithm) {

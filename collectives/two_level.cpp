@@ -164,13 +164,13 @@ class TwoLevel {
     plan.chunk = plan_.chunk;
     plan.blocks = std::move(part.blocks);
     if (one_host && team.size() > 1) {
-      const Plan direct = decided(plan, memory, operation_, team, true);
+      const Plan direct = decided(plan, memory.element_bytes(), operation_, team, true);
       bool done = false;
       Task run = run_in_arena(operation_, team, memory, direct, false, {}, done);
       co_await run;
       if (done) co_return;
     }
-    plan = decided(std::move(plan), memory, operation_, team, false);
+    plan = decided(std::move(plan), memory.element_bytes(), operation_, team, false);
     HostMemoryPort port(operation_, team, memory, false);
     Task run = run_collective(port, plan);
     co_await run;

@@ -16,8 +16,8 @@ constexpr std::chrono::milliseconds kUnmapWithin{10'000};
 /// Others may be stuck with it.
 constexpr std::chrono::milliseconds kUnmapWithinAfterFailure{500};
 
-/// Has it unmapped by all others. False: somebody does not answer, or the device itself is stuck: to free anything would
-/// wait for it.
+/// Has it unmapped by all others. False: somebody does not answer, or the device itself is stuck: to free anything
+/// would wait for it.
 bool release(Engine& engine, const Allocation& allocation) {
   Progress::Entry entry(engine.progress());
   engine.device_peers().retire(allocation);

@@ -217,7 +217,8 @@ void DevicePeers::leave() {
 
 bool DevicePeers::left() const noexcept {
   // What is stuck stays as it is anyway.
-  return engine_.device().stuck() || std::none_of(remotes_.begin(), remotes_.end(), [](const auto& remote) { return remote.second.told; });
+  return engine_.device().stuck() ||
+         std::none_of(remotes_.begin(), remotes_.end(), [](const auto& remote) { return remote.second.told; });
 }
 
 }  // namespace rondo::detail

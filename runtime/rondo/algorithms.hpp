@@ -7,6 +7,12 @@
 
 namespace rondo {
 
+/// Whether it combines elements.
+constexpr bool reduces(Collective collective) noexcept {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+
 /// The algorithms of a collective that work by messages; the first is the one that always works.
 RONDO_EXPORT std::span<const Algorithm> algorithms_of(Collective collective) noexcept;
 /// Those that ranks which share memory have beside them.

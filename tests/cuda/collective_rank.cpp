@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
 #include "tests/cuda/acts.hpp"
@@ -18,6 +19,7 @@
 namespace {
 
 using rondo::Algorithm;
+using rondo::Collective;
 using rondo::Communicator;
 using rondo::device_span;
 using rondo::Options;
@@ -121,6 +123,50 @@ void algorithms(Communicator& world) {
       reduce(world, in.host(), rondo::sum, root);
       if (world.rank() == root) in.check("reduce in place");
     }
+  }
+}
+
+/// Those that work by messages, in chunks and not, as on the host.
+void by_messages(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const int root = world.size() - 1;
+  constexpr std::size_t kCount = 3001;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  for (const std::size_t chunk_bytes : {std::size_t{0}, std::size_t{4000}}) {
+    const auto each_of = [&](Collective collective, const auto& call) {
+      for (const Algorithm algorithm : rondo::algorithms_of(collective)) {
+        Both<float> in(world, device, kCount * ranks, world.rank()), out(world, device, kCount * ranks, 7);
+        Both<float> part(world, device, kCount, world.rank() + 2);
+        const Options options{.algorithm = algorithm, .chunk_bytes = chunk_bytes};
+        call(in.device(), out.device(), part.device(), options);
+        call(in.host(), out.host(), part.host(), options);
+        out.check(to_string(algorithm).data());
+        part.check(to_string(algorithm).data());
+      }
+    };
+    each_of(Collective::all_reduce, [&](auto in, auto out, auto part, const Options& options) {
+      all_reduce(world, in, out, rondo::avg, options);
+      all_reduce(world, part, rondo::max, options);
+    });
+    each_of(Collective::reduce, [&](auto in, auto out, auto part, const Options& options) {
+      reduce(world, in, out, rondo::sum, root, options);
+      reduce(world, part, rondo::avg, root, options);
+    });
+    each_of(Collective::broadcast, [&](auto, auto out, auto part, const Options& options) {
+      broadcast(world, part, root, options);
+      broadcast(world, out, 0, options);
+    });
+    each_of(Collective::scatter,
+            [&](auto in, auto, auto part, const Options& options) { scatter(world, in, part, root, options); });
+    each_of(Collective::gather,
+            [&](auto, auto out, auto part, const Options& options) { gather(world, part, out, root, options); });
+    each_of(Collective::all_gather,
+            [&](auto, auto out, auto part, const Options& options) { all_gather(world, part, out, options); });
+    each_of(Collective::reduce_scatter, [&](auto in, auto, auto part, const Options& options) {
+      reduce_scatter(world, in, part, rondo::avg, options);
+    });
+    each_of(Collective::all_to_all,
+            [&](auto in, auto out, auto, const Options& options) { all_to_all(world, in, out, options); });
   }
 }
 
@@ -299,6 +345,7 @@ void one_dies_with_work_queued(Communicator& world) {
 const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
+    {"by-messages", by_messages},
     {"in-order-of-the-stream", in_order_of_the_stream},
     {"ahead-of-the-device", ahead_of_the_device},
     {"memory-comes-again", memory_comes_again},

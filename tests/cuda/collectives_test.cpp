@@ -25,7 +25,7 @@ TEST_CASE("a collective on devices comes where its stream has it", "[cuda][colle
 }
 
 TEST_CASE("ranks of several devices map each other's, or take the way through the host", "[cuda][collectives]") {
-  for (const char* const act : {"all", "algorithms"}) {
+  for (const char* const act : {"all", "algorithms", "by-messages"}) {
     check_ranks(COLLECTIVE_RANK, 3, act, {"FAKECUDA_DEVICES=2"});
     // The log says that.
     const auto ended = run_ranks(COLLECTIVE_RANK, 3, act, {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"});
@@ -39,6 +39,12 @@ TEST_CASE("each algorithm that works on devices gives what the host gives", "[cu
   const int ranks = GENERATE(1, 2, 4);
   check_ranks(COLLECTIVE_RANK, ranks, "algorithms");
   check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {"FAKECUDA_SEED=3", "FAKECUDA_TIME_SLICE=1"});
+}
+
+TEST_CASE("algorithms by messages give on devices what they give on the host", "[cuda][collectives]") {
+  const int ranks = GENERATE(2, 3, 4);
+  check_ranks(COLLECTIVE_RANK, ranks, "by-messages");
+  check_ranks(COLLECTIVE_RANK, ranks, "by-messages", {"FAKECUDA_SEED=5", "RONDO_TRANSPORT=tcp"});
 }
 
 TEST_CASE("the host of a collective on devices waits for no device", "[cuda][collectives]") {

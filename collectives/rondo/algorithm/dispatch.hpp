@@ -29,6 +29,7 @@
 #include <rondo/algorithm/tree_reduce.hpp>
 #include <rondo/algorithm/tree_reduce_scatter.hpp>
 #include <rondo/algorithm/tree_scatter.hpp>
+#include <rondo/algorithms.hpp>
 
 namespace rondo {
 
@@ -40,9 +41,7 @@ Task run_alone(P& port, const Plan& plan) {
   const Range output = plan.blocks.whole(Buffer::output);
   const bool moves = plan.collective != Collective::broadcast && plan.collective != Collective::barrier;
   if (moves && !port.in_place()) port.copy(plan.blocks.whole(Buffer::input), output);
-  const bool reduces = plan.collective == Collective::all_reduce || plan.collective == Collective::reduce ||
-                       plan.collective == Collective::reduce_scatter;
-  if (reduces) port.finish(output);
+  if (reduces(plan.collective)) port.finish(output);
   co_return;
 }
 

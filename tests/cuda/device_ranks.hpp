@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,23 @@ inline Launched::Ended run_ranks(const std::string& program, int number, const s
   return launch(words);
 }
 
+/// Lines of a log without what a build without nvcc says.
+inline std::string without_missing_kernels(const std::string& log) {
+  std::istringstream lines(log);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("this build has no kernels") == std::string::npos) kept += line + '\n';
+  }
+  return kept;
+}
+
 /// The same, and all is well, without a word.
 inline void check_ranks(const std::string& program, int number, const std::string& act,
                         const std::vector<std::string>& variables = {}) {
   const auto ended = run_ranks(program, number, act, variables);
   INFO(act << ": " << ended.out << ended.err);
   CHECK(ended.status == 0);
-  CHECK(ended.err.empty());
+  CHECK(without_missing_kernels(ended.err).empty());
 }
 
 }  // namespace rondo::test

@@ -86,6 +86,7 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
     buffer->memory = classify(bytes, driver, operation);
     Opened& device = open_for(buffer->memory, driver, operation);
     const cuda::Current current(device.context);
+    check_stream(bytes.stream, operation);
     buffer->address = address_of(bytes.data);
     buffer->bytes = bytes.size;
     buffer->stream = bytes.stream;
@@ -95,6 +96,23 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
     throw Error(Errc::cuda, fmt::format("{} of {} bytes at {:#x}: {}", operation, bytes.size, address_of(bytes.data),
                                         error.what()));
   }
+}
+
+void RankDevice::check_stream(CudaStream stream, const char* operation) const {
+  if (!opened_) return;
+  cuda::CaptureStatus status = cuda::CaptureStatus::none;
+  try {
+    const cuda::Current current(opened_->context);
+    const cuda::Driver& driver = opened_->context.driver();
+    driver.must(driver.cuStreamIsCapturing, handle_of(stream), &status);
+  } catch (const cuda::CudaError& error) {
+    throw Error(Errc::cuda, fmt::format("{}: {}", operation, error.what()));
+  }
+  if (status == cuda::CaptureStatus::none) return;
+  throw Error(Errc::invalid_argument,
+              fmt::format("{}: got a stream that is being captured into a graph: wanted one that is not, since a graph "
+                          "holds nothing of what ranks tell each other",
+                          operation));
 }
 
 cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Driver& driver,

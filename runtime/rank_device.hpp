@@ -60,6 +60,9 @@ class RankDevice {
 
   /// What the caller gave; nothing for no bytes. Throws Error, naming the operation.
   std::shared_ptr<DeviceBuffer> begin(const DeviceBytes& bytes, const char* operation);
+  /// Nothing can be queued for the host to ask about on a stream that is being captured: throws Error, naming the
+  /// operation. Any stream is good as long as there is no device.
+  void check_stream(CudaStream stream, const char* operation) const;
 
   // Copies of whole buffers, after what was queued on the caller's stream before. `peer` is for errors, which are
   // CudaErrors; what is copied from or to must live until `ended`, which owns it best.

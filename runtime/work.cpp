@@ -52,6 +52,7 @@ void Work::wait_on(CudaStream stream) {
   if (!waitable_) return;
   {
     Progress::Entry entry(engine_->progress());
+    engine_->device().check_stream(stream, "wait_on");
     bool ordered = false;
     const auto done = [&] { return waitable_->finished() || (ordered = waitable_->order(stream)); };
     engine_->progress().until(entry, done, waitable_->deadline);

@@ -37,7 +37,8 @@ class RONDO_EXPORT Work {
   bool wait_for(std::chrono::nanoseconds duration);
   /// Of what is received into the memory of a device: blocks until the copy is queued there, and lets what is queued on
   /// the stream from here on come after it. The Work is no longer valid then; a copy that fails on the device is
-  /// logged. Anything else it waits for as `wait` does.
+  /// logged. Anything else it waits for as `wait` does. Throws Errc::invalid_argument, and the Work stays valid, while
+  /// the stream is being captured into a graph.
   void wait_on(CudaStream stream);
   /// True when the operation is complete, in which case `wait` will not block. Looks for news once, never blocks.
   bool test();

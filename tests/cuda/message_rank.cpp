@@ -289,6 +289,42 @@ void mistakes(Communicator& world) {
   sent.wait();
 }
 
+/// Streams that are being captured into a graph are refused, and nothing is left of that.
+void captured(Communicator& world) {
+  using rondo::cuda::Result;
+  using rondo::cuda::StreamHandle;
+  using rondo::testing::driver_function;
+  constexpr int kRelaxed = 2;
+  const DeviceUnderTest device, captured;
+  constexpr std::size_t kBytes = 5000;
+  const Buffer out(world, kBytes), in(world, kBytes);
+  const int other = 1 - world.rank();
+  put(device, out, 0, pattern(world.rank(), 0, kBytes));
+  const auto stream = stream_of(captured);
+  const auto capture = [&](auto&& call) {
+    refused(rondo::Errc::invalid_argument, "got a stream that is being captured into a graph", call);
+  };
+  const rondo::cuda::Current current(captured.context);
+  require(driver_function<Result(StreamHandle, int)>("cuStreamBeginCapture_v2")(captured.stream.handle(), kRelaxed) ==
+              Result::success,
+          "the capture begins");
+  capture([&] { world.isend(out.span(stream), other).wait(); });
+  capture([&] { world.irecv(in.span(stream), other).wait(); });
+  capture([&] { all_reduce(world, out.span(stream), rondo::bor); });
+  capture([&] { all_gather(world, out.span().subspan(0, 10), in.span(stream).subspan(0, 20)); });
+  Work received = world.irecv(in.span(), other);
+  capture([&] { received.wait_on(stream); });
+  void* graph = nullptr;
+  require(driver_function<Result(StreamHandle, void**)>("cuStreamEndCapture")(captured.stream.handle(), &graph) ==
+              Result::success,
+          "nothing has been captured that cannot be");
+  require(driver_function<Result(void*)>("cuGraphDestroy")(graph) == Result::success, "the graph is whole");
+  world.send(out.span(stream), other);
+  received.wait_on(stream);
+  captured.stream.synchronize();
+  check(device, in, 0, pattern(other, 0, kBytes), "once it is not captured any more");
+}
+
 /// Rank 1 dies: with a message for it, or while others still want what it has sent.
 void receiver_dies(Communicator& world) {
   const DeviceUnderTest device;
@@ -342,6 +378,7 @@ const rondo::testing::Acts kActs{
     {"sender-leaves", sender_leaves},
     {"stream-waits", stream_waits},
     {"mistakes", mistakes},
+    {"captured", captured},
     {"receiver-dies", receiver_dies},
     {"sender-dies", sender_dies},
     {"copy-fails", copy_fails},

@@ -53,6 +53,16 @@ TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messag
   check_ranks(MESSAGE_RANK, 2, "mistakes");
 }
 
+TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][messages]") {
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "captured");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK(ended.err.empty());
+  for (const char* operation : {"isend", "irecv", "all_reduce", "all_gather", "wait_on"}) {
+    CHECK_THAT(ended.out, ContainsSubstring(std::string(operation) + ": got a stream that is being captured"));
+  }
+}
+
 TEST_CASE("without a driver the error says what was looked for", "[cuda][messages]") {
   const auto ended = run_ranks(MESSAGE_RANK, 1, "no-driver", {"RONDO_CUDA_LIBRARY=" NO_DRIVER});
   INFO(ended.out << ended.err);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <set>
 #include <thread>
 #include <utility>
@@ -19,6 +20,7 @@ StreamState::StreamState(int on_device, std::uint64_t seed)
 
 void StreamState::queue(std::function<void()> work) {
   const std::scoped_lock lock(mutex_);
+  if (capturing_) rondo::stand_in::mistake("work is queued on a stream that is being captured");
   queue_.push_back(std::move(work));
   changed_.notify_all();
 }
@@ -31,6 +33,16 @@ bool StreamState::idle() {
 void StreamState::synchronize() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+}
+
+bool StreamState::capture(bool on) {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(capturing_, on) != on;
+}
+
+bool StreamState::capturing() {
+  const std::scoped_lock lock(mutex_);
+  return capturing_;
 }
 
 void StreamState::end() {
@@ -163,7 +175,29 @@ Result cuStreamSynchronize(StreamHandle stream) {
 
 Result cuStreamIsCapturing(StreamHandle stream, CaptureStatus* status) {
   if (const Result result = entered("cuStreamIsCapturing"); result != Result::success) return result;
-  stream_of(stream);
-  *status = CaptureStatus::none;
+  *status = stream_of(stream).capturing() ? CaptureStatus::active : CaptureStatus::none;
+  return Result::success;
+}
+
+// A graph is empty here: nothing that tests do may become part of one.
+
+Result cuStreamBeginCapture_v2(StreamHandle stream, int) {
+  if (const Result result = entered("cuStreamBeginCapture"); result != Result::success) return result;
+  return stream != nullptr && stream_of(stream).capture(true) ? Result::success : Result::invalid_value;
+}
+
+Result cuStreamEndCapture(StreamHandle handle, void** graph) {
+  if (const Result result = entered("cuStreamEndCapture"); result != Result::success) return result;
+  StreamState& stream = stream_of(handle);
+  if (!stream.capture(false)) return Result::invalid_value;
+  *graph = new int(stream.device);
+  count_live(stream.device, "graph(s)", 1);
+  return Result::success;
+}
+
+Result cuGraphDestroy(void* graph) {
+  if (const Result result = entered("cuGraphDestroy"); result != Result::success) return result;
+  const std::unique_ptr<int> device(static_cast<int*>(graph));
+  count_live(*device, "graph(s)", -1);
   return Result::success;
 }

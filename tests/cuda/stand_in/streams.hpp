@@ -19,9 +19,13 @@ struct StreamState {
 
   const int device;
 
+  /// Mistake: it is being captured. A real driver would make the work part of the graph, and not do it.
   void queue(std::function<void()> work);
   bool idle();
   void synchronize();
+  /// What becomes of it: false when it is so already.
+  bool capture(bool on);
+  bool capturing();
   /// No more is queued: the thread deletes the stream when all is done.
   void end();
 
@@ -36,6 +40,7 @@ struct StreamState {
   std::deque<std::function<void()>> queue_;
   bool busy_ = false;
   bool ended_ = false;
+  bool capturing_ = false;
 };
 
 }  // namespace rondo::cuda

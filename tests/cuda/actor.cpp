@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -55,10 +56,6 @@ void close_memory(const DeviceUnderTest& device, Address address) {
 void free_memory(const DeviceUnderTest& device, Address address) {
   const Current current(device.context);
   device.driver().cuMemFree(address);
-}
-
-void copy(const DeviceUnderTest& device, Address to, Address from, std::size_t bytes) {
-  device.driver().must(device.driver().cuMemcpyDtoDAsync, to, from, bytes, device.stream.handle());
 }
 
 std::string handle_of(const DeviceUnderTest& device, Address address) {
@@ -216,7 +213,7 @@ void use_everything(const Handles& handles) {
   table.announce(region);
   const auto use = table.use(region.id, 0, kBytes);
   const Drained drained(device.stream);
-  copy(device, memory.address(), use->address(), kBytes);
+  device.copy(memory.address(), use->address(), kBytes);
   const Reductions reductions(device.context, test_image());
   void* const data = reinterpret_cast<void*>(memory.address());
   reductions.combine(reductions.find("float", "sum"), {data, data, data, 1000}, device.stream.handle());
@@ -281,13 +278,13 @@ void copy_from_freed(const Handles&) {
   DeviceMemory freed(device.context, kBytes);
   const Address address = freed.address();
   freed.free();
-  copy(device, memory.address(), address, 16);
+  device.copy(memory.address(), address, 16);
 }
 
 void copy_beyond_end(const Handles&) {
   const DeviceUnderTest device;
   const DeviceMemory memory(device.context, kBytes);
-  copy(device, memory.address(), memory.address() + kBytes - 8, 16);
+  device.copy(memory.address(), memory.address() + kBytes - 8, 16);
 }
 
 void kernel_on_freed(const Handles&) {
@@ -425,7 +422,7 @@ void copy_from_closed(const Handles& handles) {
   const DeviceMemory memory(device.context, kBytes);
   const Address address = open_memory(device, handles.at(0));
   close_memory(device, address);
-  copy(device, memory.address(), address, 16);
+  device.copy(memory.address(), address, 16);
 }
 
 void close_before_copy(const Handles& handles) {
@@ -433,7 +430,7 @@ void close_before_copy(const Handles& handles) {
   const DeviceMemory memory(device.context, kBytes);
   const Address address = open_memory(device, handles.at(0));
   HeldStream held(device);
-  copy(device, memory.address(), address, 16);
+  device.copy(memory.address(), address, 16);
   close_memory(device, address);
   held.let_go();
   device.stream.synchronize();
@@ -461,10 +458,21 @@ void destroy_event_when_told(const Handles&) {
   hear();
 }
 
+/// The stand-in's kernel that waits for what no kernel may: it sets the first word, and ends with the second.
 void spin(const Handles&) {
   const DeviceUnderTest device;
-  const HeldStream held(device);
-  while (!held.runs()) std::this_thread::yield();
+  const Driver& driver = device.driver();
+  const Current current(device.context);
+  ModuleHandle module = nullptr;
+  FunctionHandle kernel = nullptr;
+  driver.must(driver.cuModuleLoadData, &module, test_image().data());
+  driver.must(driver.cuModuleGetFunction, &kernel, module, "stand_in_spin");
+  std::atomic<unsigned> words[2] = {};
+  std::atomic<unsigned>* argument = &words[0];
+  void* parameters[] = {&argument};
+  driver.must(driver.cuLaunchKernel, kernel, 1U, 1U, 1U, 1U, 1U, 1U, 0U, device.stream.handle(), &parameters[0],
+              nullptr);
+  while (words[0] == 0) std::this_thread::yield();
   say("spinning");
   ::pause();
 }

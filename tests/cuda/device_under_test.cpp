@@ -24,6 +24,8 @@ const cuda::Driver& driver_under_test() {
   return *search().driver;
 }
 
+std::string why_no_driver() { return search().driver ? "" : search().reason; }
+
 void* find_driver_function(const char* name) {
   void* const library = ::dlopen(search().library.c_str(), RTLD_NOW | RTLD_NOLOAD);
   return library == nullptr ? nullptr : ::dlsym(library, name);
@@ -61,6 +63,11 @@ void DeviceUnderTest::read(cuda::Address from, std::span<std::byte> bytes) const
   driver().must(driver().cuMemcpyDtoHAsync, static_cast<void*>(bytes.data()), from, bytes.size(), stream.handle());
 }
 
+void DeviceUnderTest::copy(cuda::Address to, cuda::Address from, std::size_t bytes) const {
+  const cuda::Current current(context);
+  driver().must(driver().cuMemcpyDtoDAsync, to, from, bytes, stream.handle());
+}
+
 void DeviceUnderTest::fill(cuda::Address to, std::size_t bytes, std::byte value) const {
   const std::vector<std::byte> content(bytes, value);
   write(to, content);
@@ -85,22 +92,24 @@ std::span<const std::byte> test_image() {
   return image.empty() ? std::as_bytes(std::span(only_the_stand_in_takes_it)) : image;
 }
 
+// A function of the host, which any driver runs on the stream.
 HeldStream::HeldStream(const DeviceUnderTest& device) : device_(device) {
-  const cuda::Driver& driver = device.driver();
+  using Work = void(void*);
+  using Launch = cuda::Result(cuda::StreamHandle, Work*, void*);
+  Work* const hold = [](void* let_go) { static_cast<const std::atomic<bool>*>(let_go)->wait(false); };
   const cuda::Current current(device.context);
-  cuda::FunctionHandle spin = nullptr;
-  driver.must(driver.cuModuleLoadData, &module_, test_image().data());
-  driver.must(driver.cuModuleGetFunction, &spin, module_, "stand_in_spin");
-  std::atomic<unsigned>* words = &words_[0];
-  void* parameters[] = {&words};
-  driver.must(driver.cuLaunchKernel, spin, 1U, 1U, 1U, 1U, 1U, 1U, 0U, device.stream.handle(), &parameters[0], nullptr);
+  const auto result = driver_function<Launch>("cuLaunchHostFunc")(device.stream.handle(), hold, &let_go_);
+  if (result != cuda::Result::success) device.driver().fail("cuLaunchHostFunc", result);
 }
 
 HeldStream::~HeldStream() {
   let_go();
   device_.stream.synchronize();
-  const cuda::Current current(device_.context);
-  device_.driver().cuModuleUnload(module_);
+}
+
+void HeldStream::let_go() {
+  let_go_ = true;
+  let_go_.notify_all();
 }
 
 }  // namespace rondo::testing

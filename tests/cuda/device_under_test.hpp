@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cuda/context.hpp"
@@ -12,6 +13,9 @@ namespace rondo::testing {
 
 /// The driver that RONDO_CUDA_LIBRARY names; without it, the stand-in. Throws std::runtime_error when there is none.
 const cuda::Driver& driver_under_test();
+
+/// Why not, in words; empty where there is one.
+std::string why_no_driver();
 
 /// Whether that is the stand-in, whose strictness and addresses no real driver has.
 bool is_stand_in();
@@ -45,9 +49,11 @@ class DeviceUnderTest {
   explicit DeviceUnderTest(cuda::Device device = 0) : context(driver_under_test(), device), stream(context) {}
 
   const cuda::Driver& driver() const { return context.driver(); }
-  /// Queues a copy of bytes that stay where they are until the stream is synchronised.
+  // These queue a copy; bytes of the host stay where they are until the stream is synchronised. A driver may read into
+  // ordinary memory of the host at once, and block until what was queued before is done.
   void write(cuda::Address to, std::span<const std::byte> bytes) const;
   void read(cuda::Address from, std::span<std::byte> bytes) const;
+  void copy(cuda::Address to, cuda::Address from, std::size_t bytes) const;
   /// These wait until all is done.
   void fill(cuda::Address to, std::size_t bytes, std::byte value) const;
   std::vector<std::byte> content(cuda::Address from, std::size_t bytes) const;
@@ -60,7 +66,7 @@ class DeviceUnderTest {
 /// What cuModuleLoadData takes: rondo's kernels; where they were not compiled, what the stand-in takes for them.
 std::span<const std::byte> test_image();
 
-/// A kernel of the stand-in that keeps a stream from going on until it is let go, by `let_go` or the destructor.
+/// Keeps a stream from going on until it is let go, by `let_go` or the destructor.
 class HeldStream {
  public:
   explicit HeldStream(const DeviceUnderTest& device);
@@ -68,13 +74,11 @@ class HeldStream {
   HeldStream(const HeldStream&) = delete;
   HeldStream& operator=(const HeldStream&) = delete;
 
-  bool runs() const { return words_[0] != 0; }
-  void let_go() { words_[1] = 1; }
+  void let_go();
 
  private:
   const DeviceUnderTest& device_;
-  cuda::ModuleHandle module_ = nullptr;
-  std::atomic<unsigned> words_[2] = {};
+  std::atomic<bool> let_go_ = false;
 };
 
 void* find_driver_function(const char* name);

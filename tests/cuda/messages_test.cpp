@@ -2,11 +2,13 @@
 #include <string>
 
 #include "tests/cuda/device_ranks.hpp"
+#include "tests/cuda/device_under_test.hpp"
 
 // Messages of memory of devices, between processes under rondo-run (message_rank.cpp).
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
+using rondo::testing::is_stand_in;
 
 TEST_CASE("messages between devices and hosts arrive whole, by every transport", "[cuda][messages]") {
   const std::string transport = GENERATE("shm", "unix", "tcp");
@@ -79,7 +81,8 @@ TEST_CASE("a rank that is killed fails the messages of devices with it", "[cuda]
   CHECK_THAT(ended.err, !ContainsSubstring("rank 0 failed"));
 }
 
-TEST_CASE("what cannot be mapped goes through the host, and the log says why once", "[cuda][messages]") {
+TEST_CASE("what cannot be mapped goes through the host, and the log says why once", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
   const std::string call = GENERATE("cuIpcOpenMemHandle", "cuIpcGetMemHandle", "cuIpcOpenEventHandle");
   const auto ended = run_ranks(MESSAGE_RANK, 3, "around", {"FAKECUDA_FAIL=" + call + ":1:2"});
   INFO(call << ": " << ended.out << ended.err);
@@ -90,7 +93,8 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
   CHECK(lines_of(ended.err).size() == 3);
 }
 
-TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages]") {
+TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
   const auto ended = run_ranks(MESSAGE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);

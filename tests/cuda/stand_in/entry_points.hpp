@@ -63,6 +63,8 @@ extern "C" {
                                                                   rondo::cuda::StreamHandle stream);
 [[gnu::visibility("default")]] rondo::cuda::Result cuMemAllocManaged(rondo::cuda::Address* address, std::size_t bytes,
                                                                      unsigned flags);
+[[gnu::visibility("default")]] rondo::cuda::Result cuLaunchHostFunc(rondo::cuda::StreamHandle stream,
+                                                                    void (*function)(void*), void* argument);
 [[gnu::visibility("default")]] rondo::cuda::Result cuStreamBeginCapture_v2(rondo::cuda::StreamHandle stream, int mode);
 [[gnu::visibility("default")]] rondo::cuda::Result cuStreamEndCapture(rondo::cuda::StreamHandle stream, void** graph);
 [[gnu::visibility("default")]] rondo::cuda::Result cuGraphDestroy(void* graph);

@@ -148,3 +148,9 @@ Result cuLaunchKernel(FunctionHandle function, unsigned blocks_x, unsigned block
   });
   return Result::success;
 }
+
+Result cuLaunchHostFunc(StreamHandle stream, void (*function)(void*), void* argument) {
+  if (const Result result = entered("cuLaunchHostFunc"); result != Result::success) return result;
+  stream_of(stream).queue([=] { function(argument); });
+  return Result::success;
+}

@@ -1,6 +1,11 @@
 #include <chrono>
+#include <exception>
+#include <optional>
+
+#include <fmt/format.h>
 
 #include <rondo/cuda.hpp>
+#include <rondo/error.hpp>
 
 #include "cuda/driver.hpp"
 #include "runtime/access.hpp"
@@ -31,18 +36,53 @@ bool release(Engine& engine, const Allocation& allocation) {
   return false;
 }
 
-std::shared_ptr<void> owner_of(const std::shared_ptr<Engine>& engine, const Allocation& allocation, bool freed) {
-  const auto end = [engine, allocation, freed](void*) {
+/// What ends with the last who holds the memory.
+struct Owner {
+  std::shared_ptr<Engine> engine;
+  Allocation allocation;
+  bool frees;
+
+  void operator()(void*) const {
     if (engine->progress().forked()) return;
     try {
-      if (!release(*engine, allocation) || !freed) return;
+      if (!release(*engine, allocation) || !frees) return;
       Progress::Entry entry(engine->progress());
       engine->device().free(allocation);
     } catch (const std::exception& error) {
       engine->log().warn("memory of the device was not released: {}", error.what());
     }
-  };
-  return {reinterpret_cast<void*>(allocation.address), end};
+  }
+};
+
+std::shared_ptr<void> owned(const std::shared_ptr<Engine>& engine, const Allocation& allocation, bool frees) {
+  return {reinterpret_cast<void*>(allocation.address), Owner{engine, allocation, frees}};
+}
+
+/// `start(device, buffer, ended)` starts a copy of all that is in use; returns when it is over.
+template <typename Start>
+void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_t bytes, std::size_t on_host,
+          CudaStream stream, const Start& start) {
+  if (on_host != bytes) {
+    throw Error(Errc::invalid_argument, fmt::format("{}: got {} bytes of the host's memory, wanted {}, as many as the "
+                                                    "buffer has",
+                                                    operation, on_host, bytes));
+  }
+  if (bytes == 0) return;
+  Engine& engine = *std::get_deleter<Owner>(memory)->engine;
+  rondo::detail::DeviceBytes data;
+  data.data = memory.get();
+  data.size = bytes;
+  data.stream = stream;
+  Progress::Entry entry(engine.progress());
+  bool over = false;
+  std::exception_ptr failure;
+  start(engine.device(), engine.device().begin(data, operation), [&](const std::exception_ptr& thrown) {
+    failure = thrown;
+    over = true;
+  });
+  engine.progress().until(
+      entry, [&] { return over; }, std::nullopt);
+  if (failure) throw rondo::detail::error_of(failure, operation, {});
 }
 
 }  // namespace
@@ -56,7 +96,7 @@ std::shared_ptr<void> allocate(Communicator& communicator, std::size_t bytes) {
   CommunicatorAccess::group(communicator, "cuda::buffer");
   const std::shared_ptr<Engine>& engine = CommunicatorAccess::engine(communicator);
   Progress::Entry entry(engine->progress());
-  return owner_of(engine, engine->device().allocate(bytes), true);
+  return owned(engine, engine->device().allocate(bytes), true);
 }
 
 std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::size_t bytes) {
@@ -66,7 +106,18 @@ std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::si
   rondo::detail::DeviceBytes memory;
   memory.data = data;
   memory.size = bytes;
-  return owner_of(engine, engine->device().find(memory, "cuda::registration"), false);
+  return owned(engine, engine->device().find(memory, "cuda::registration"), false);
+}
+
+void copy_from(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<const std::byte> host,
+               CudaStream stream) {
+  copy("cuda::buffer::copy_from", memory, bytes, host.size(), stream,
+       [&](auto& device, const auto& buffer, const auto& ended) { device.write(buffer, host, -1, ended); });
+}
+
+void copy_to(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<std::byte> host, CudaStream stream) {
+  copy("cuda::buffer::copy_to", memory, bytes, host.size(), stream,
+       [&](auto& device, const auto& buffer, const auto& ended) { device.read(buffer, host.data(), -1, ended); });
 }
 
 }  // namespace detail

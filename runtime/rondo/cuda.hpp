@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <rondo/communicator.hpp>
@@ -22,6 +23,11 @@ RONDO_EXPORT std::string why_unavailable();
 namespace detail {
 RONDO_EXPORT std::shared_ptr<void> allocate(Communicator& communicator, std::size_t bytes);
 RONDO_EXPORT std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::size_t bytes);
+/// Of what `allocate` gave, of which so many bytes are in use.
+RONDO_EXPORT void copy_from(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<const std::byte> host,
+                            CudaStream stream);
+RONDO_EXPORT void copy_to(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<std::byte> host,
+                          CudaStream stream);
 }  // namespace detail
 
 /// Elements on the device of this rank: that of the first memory of a device which it has given rondo, else the one
@@ -41,6 +47,16 @@ class buffer {
   T* data() const noexcept { return static_cast<T*>(memory_.get()); }
   std::size_t size() const noexcept { return count_; }
   device_span<T> span(CudaStream stream = nullptr) const noexcept { return {data(), count_, stream}; }
+
+  /// All elements from the host's memory, or to it, for those who have no cudaMemcpy at hand: after what was queued on
+  /// the stream before, and blocks until it is done. Throws Errc::invalid_argument where there are not as many elements
+  /// on the host, Errc::cuda where the driver refuses.
+  void copy_from(std::span<const T> host, CudaStream stream = nullptr) {
+    detail::copy_from(memory_, count_ * sizeof(T), std::as_bytes(host), stream);
+  }
+  void copy_to(std::span<T> host, CudaStream stream = nullptr) const {
+    detail::copy_to(memory_, count_ * sizeof(T), std::as_writable_bytes(host), stream);
+  }
 
  private:
   std::shared_ptr<void> memory_;

@@ -134,6 +134,36 @@ void many(Communicator& world) {
   }
 }
 
+/// From the host and back, after what a stream has to do before.
+void copied(Communicator& world) {
+  const DeviceUnderTest device;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{5} << 20}) {
+    const auto first = pattern(world.rank(), 1, bytes), second = pattern(world.rank(), 2, bytes);
+    Buffer buffer(world, bytes);
+    buffer.copy_from(first);
+    check(device, buffer, 0, first, "what was copied from the host");
+    device.write(address_of(buffer), second);
+    std::vector<std::byte> back(bytes);
+    buffer.copy_to(back, stream_of(device));
+    require(back == second, "what was copied to the host");
+  }
+  Buffer buffer(world, 100);
+  std::vector<std::byte> host(99);
+  const std::string wanted = "got 99 bytes of the host's memory, wanted 100";
+  refused(rondo::Errc::invalid_argument, "cuda::buffer::copy_from: " + wanted, [&] { buffer.copy_from(host); });
+  refused(rondo::Errc::invalid_argument, "cuda::buffer::copy_to: " + wanted, [&] { buffer.copy_to(host); });
+  Buffer().copy_to({});
+}
+
+/// The driver refuses one of its copies.
+void copy_to_host_fails(Communicator& world) {
+  const Buffer buffer(world, 100);
+  std::vector<std::byte> host(100);
+  refused(rondo::Errc::cuda, "cuda::buffer::copy_to: cuMemcpyDtoHAsync_v2: got CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+          [&] { buffer.copy_to(host); });
+  buffer.copy_to(host);
+}
+
 /// To itself, and among elements of other types.
 void to_itself(Communicator& world) {
   const DeviceUnderTest device;
@@ -366,6 +396,8 @@ void no_driver(Communicator& world) {
 const rondo::testing::Acts kActs{
     {"around", around},
     {"many", many},
+    {"copied", copied},
+    {"copy-to-host-fails", copy_to_host_fails},
     {"to-itself", to_itself},
     {"coming-and-going", coming_and_going},
     {"registered", registered},

@@ -30,6 +30,12 @@ TEST_CASE("a rank sends memory of its device to itself", "[cuda][messages]") {
   check_ranks(MESSAGE_RANK, 2, "to-itself");
 }
 
+TEST_CASE("a buffer is copied from the host and back", "[cuda][messages]") {
+  for (const char* seed : {"0", "1", "2"}) {
+    check_ranks(MESSAGE_RANK, 2, "copied", {std::string("FAKECUDA_SEED=") + seed});
+  }
+}
+
 TEST_CASE("memory that is freed and allocated again is unmapped by the others first", "[cuda][messages]") {
   check_ranks(MESSAGE_RANK, 4, "coming-and-going");
   check_ranks(MESSAGE_RANK, 2, "registered");
@@ -99,4 +105,10 @@ TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("5000 bytes"));
+}
+
+TEST_CASE("a copy to the host that the driver refuses is an error, and the next one goes",
+          "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  check_ranks(MESSAGE_RANK, 1, "copy-to-host-fails", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
 }

@@ -4,6 +4,7 @@
 
 #include <rondo/barrier.hpp>
 
+#include "bench/device_elements.hpp"
 #include "bench/element_dispatch.hpp"
 #include "bench/point_to_point.hpp"
 
@@ -15,22 +16,14 @@ class RondoWire {
  public:
   explicit RondoWire(Communicator& communicator) : communicator_(&communicator) {}
 
-  template <typename T>
-  void send(std::span<const T> data, int to) {
-    communicator_->send(data, to);
-  }
-  template <typename T>
-  void recv(std::span<T> data, int from) {
-    communicator_->recv(data, from);
-  }
-  template <typename T>
-  void send_window(std::span<const T> data, int to, int window) {
+  void send(auto data, int to) { communicator_->send(data, to); }
+  void recv(auto data, int from) { communicator_->recv(data, from); }
+  void send_window(auto data, int to, int window) {
     works_.clear();
     for (int i = 0; i < window; ++i) works_.push_back(communicator_->isend(data, to));
     wait_all(works_);
   }
-  template <typename T>
-  void recv_window(std::span<T> data, int from, int window) {
+  void recv_window(auto data, int from, int window) {
     works_.clear();
     const std::size_t count = data.size() / static_cast<std::size_t>(window);
     for (std::size_t i = 0; i < static_cast<std::size_t>(window); ++i)
@@ -69,11 +62,10 @@ Options call_options(const Settings& settings) {
 std::unique_ptr<Exercise> make_point_to_point(Communicator& communicator, const Settings& settings,
                                               const Shape& shape) {
   return with_type(settings.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Exercise> {
-    RondoWire wire(communicator);
-    if (settings.operation == Operation::latency)
-      return std::make_unique<PingPong<T, RondoWire>>(std::move(wire), communicator.rank(), shape.count);
-    return std::make_unique<Stream<T, RondoWire>>(std::move(wire), communicator.rank(), shape.count,
-                                                  window_for(settings, shape.bytes));
+    const int rank = communicator.rank();
+    if (!settings.device) return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape);
+    const auto elements = [&](std::size_t count) { return DeviceElements<T>(communicator, count); };
+    return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape, elements);
   });
 }
 

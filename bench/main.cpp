@@ -32,6 +32,7 @@ Communicator join(std::optional<Transport> transport) {
 }
 
 int operation_command(const Settings& settings) {
+  check_device(settings);
   if (launched_rank() == 0) check_reports(settings);
   Communicator world = join(settings.transport);
 

@@ -6,7 +6,7 @@
 #include <rondo/gather.hpp>
 #include <rondo/scatter.hpp>
 
-#include "bench/allocated.hpp"
+#include "bench/buffer_memory.hpp"
 #include "bench/buffers.hpp"
 #include "bench/element_dispatch.hpp"
 #include "bench/exercises.hpp"
@@ -24,15 +24,26 @@ class Moving final : public Exercise {
         options_(call_options(settings)),
         root_(settings.root),
         in_place_(settings.in_place),
-        allocated_(communicator, settings, shape),
-        buffers_(settings, communicator.rank(), communicator.size(), shape, allocated_.first.span(),
-                 allocated_.second.span()) {}
+        memory_(communicator, settings, shape),
+        buffers_(settings, communicator.rank(), communicator.size(), shape, memory_.first(), memory_.second()) {}
 
-  void prepare(Contents contents) override { buffers_.prepare(contents); }
+  void prepare(Contents contents) override {
+    buffers_.prepare(contents);
+    memory_.put();
+  }
 
   void run() override {
-    const std::span<const T> in = buffers_.input();
-    const std::span<T> out = buffers_.output();
+    memory_.with(buffers_.input(), buffers_.output(), [this](auto in, auto out) { run_on(in, out); });
+  }
+
+  std::size_t wrong() const override {
+    memory_.get();
+    return buffers_.wrong();
+  }
+
+ private:
+  template <typename In, typename Out>
+  void run_on(In in, Out out) {
     switch (operation_) {
       case Operation::broadcast: return broadcast(communicator_, out, root_, options_);
       case Operation::scatter: return scatter(communicator_, in, out, root_, options_);
@@ -44,15 +55,12 @@ class Moving final : public Exercise {
     }
   }
 
-  std::size_t wrong() const override { return buffers_.wrong(); }
-
- private:
   Communicator& communicator_;
   Operation operation_;
   Options options_;
   int root_;
   bool in_place_;
-  Allocated<T> allocated_;
+  BufferMemory<T> memory_;
   Buffers<T> buffers_;
 };
 

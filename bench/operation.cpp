@@ -63,6 +63,20 @@ double bus_factor(Operation operation, int ranks) {
   }
 }
 
+double memory_factor(Operation operation, int ranks) {
+  const double all = ranks;
+  switch (operation) {
+    case Operation::all_reduce:
+    case Operation::all_to_all: return 2 * all;
+    case Operation::reduce:
+    case Operation::reduce_scatter:
+    case Operation::all_gather: return all + 1;
+    case Operation::broadcast: return all;  // the root's is not written
+    case Operation::barrier: return 0;
+    default: return 2;
+  }
+}
+
 Shape shape_of(Operation operation, std::size_t bytes, std::size_t element_bytes, int ranks) {
   if (operation == Operation::barrier || bytes == 0) return {};
   const std::size_t blocks = facts(operation).in_blocks ? static_cast<std::size_t>(ranks) : 1;

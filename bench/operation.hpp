@@ -45,6 +45,10 @@ std::string known_operations();
 /// has to carry, so that figures for different operations and rank counts compare with the speed of that link.
 double bus_factor(Operation operation, int ranks);
 
+/// Bytes that all ranks together read and write at the least in one call, over `Shape::bytes`: each input is read once,
+/// each output written once. In place the same is counted.
+double memory_factor(Operation operation, int ranks);
+
 /// The amount of data of one call, as nccl-tests counts it: `bytes` is the larger of a rank's input and output,
 /// `count` the elements of one block (of the whole buffer where there are no blocks).
 struct Shape {

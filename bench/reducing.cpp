@@ -4,7 +4,7 @@
 #include <rondo/reduce.hpp>
 #include <rondo/reduce_scatter.hpp>
 
-#include "bench/allocated.hpp"
+#include "bench/buffer_memory.hpp"
 #include "bench/buffers.hpp"
 #include "bench/element_dispatch.hpp"
 #include "bench/exercises.hpp"
@@ -23,25 +23,31 @@ class Reducing final : public Exercise {
         root_(settings.root),
         in_place_(settings.in_place),
         options_(call_options(settings)),
-        allocated_(communicator, settings, shape),
-        buffers_(settings, communicator.rank(), communicator.size(), shape, allocated_.first.span(),
-                 allocated_.second.span()) {}
+        memory_(communicator, settings, shape),
+        buffers_(settings, communicator.rank(), communicator.size(), shape, memory_.first(), memory_.second()) {}
 
-  void prepare(Contents contents) override { buffers_.prepare(contents); }
+  void prepare(Contents contents) override {
+    buffers_.prepare(contents);
+    memory_.put();
+  }
 
   void run() override {
     with_op(reduce_, [this]<typename Op>(Op op) {
-      if constexpr (ReduceOp<Op, T>) in_place_ ? run_in_place(op) : run_apart(op);
+      if constexpr (ReduceOp<Op, T>) {
+        memory_.with(buffers_.input(), buffers_.output(),
+                     [&](auto in, auto out) { in_place_ ? run_in_place(out, op) : run_apart(in, out, op); });
+      }
     });
   }
 
-  std::size_t wrong() const override { return buffers_.wrong(); }
+  std::size_t wrong() const override {
+    memory_.get();
+    return buffers_.wrong();
+  }
 
  private:
-  template <typename Op>
-  void run_apart(Op op) {
-    const std::span<const T> in = buffers_.input();
-    const std::span<T> out = buffers_.output();
+  template <typename In, typename Out, typename Op>
+  void run_apart(In in, Out out, Op op) {
     if (operation_ == Operation::all_reduce)
       all_reduce(communicator_, in, out, op, options_);
     else if (operation_ == Operation::reduce)
@@ -50,9 +56,8 @@ class Reducing final : public Exercise {
       reduce_scatter(communicator_, in, out, op, options_);
   }
 
-  template <typename Op>
-  void run_in_place(Op op) {
-    const std::span<T> inout = buffers_.output();
+  template <typename InOut, typename Op>
+  void run_in_place(InOut inout, Op op) {
     if (operation_ == Operation::all_reduce)
       all_reduce(communicator_, inout, op, options_);
     else if (operation_ == Operation::reduce)
@@ -67,7 +72,7 @@ class Reducing final : public Exercise {
   int root_;
   bool in_place_;
   Options options_;
-  Allocated<T> allocated_;
+  BufferMemory<T> memory_;
   Buffers<T> buffers_;
 };
 

@@ -31,6 +31,7 @@ Json to_json(const Result& result) {
       {"algbw_GBps", result.algbw_GBps},
       {"busbw_GBps", result.busbw_GBps},
       {"wrong", result.wrong ? Json(*result.wrong) : Json(nullptr)},
+      {"copy_percent", result.copy_percent ? Json(*result.copy_percent) : Json(nullptr)},
   };
 }
 
@@ -44,13 +45,14 @@ void write_json(std::ostream& to, const std::string& version, int ranks, const s
 
 void write_csv(std::ostream& to, const std::vector<Result>& results) {
   to << "op,algorithm,transport,type,redop,root,bytes,count,iterations,mean_us,min_us,p50_us,p99_us,max_us,algbw_GBps,"
-        "busbw_GBps,wrong\n";
+        "busbw_GBps,wrong,copy_percent\n";
   for (const Result& result : results) {
     const Times& time = result.time_us;
-    fmt::print(to, "{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.6g},{:.6g},{}\n",
+    fmt::print(to, "{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.6g},{:.6g},{},{}\n",
                facts(result.operation).name, result.algorithm, result.transport, result.type, result.reduce,
                result.root, result.bytes, result.count, result.iterations, time.mean, time.min, time.p50, time.p99,
-               time.max, result.algbw_GBps, result.busbw_GBps, result.wrong ? fmt::format("{}", *result.wrong) : "");
+               time.max, result.algbw_GBps, result.busbw_GBps, result.wrong ? fmt::format("{}", *result.wrong) : "",
+               result.copy_percent ? fmt::format("{:.6g}", *result.copy_percent) : "");
   }
 }
 

@@ -12,7 +12,8 @@
 
 namespace rondo::bench {
 
-/// {"version":..., "ranks":..., "results":[...]}; `wrong` is null where results were not checked.
+/// {"version":..., "ranks":..., "results":[...]}; `wrong` is null where results were not checked,
+/// `copy_percent` where they were not on devices.
 void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Result>& results);
 
 /// A line of names, then a line per result.

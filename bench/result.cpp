@@ -16,6 +16,10 @@ void take(const Measurement& measurement, int ranks, bool checked, Result& into)
   if (checked) into.wrong = measurement.wrong;
 }
 
+void compare_with_copies(double copy_GBps, int ranks, Result& result) {
+  result.copy_percent = 100 * result.algbw_GBps * memory_factor(result.operation, ranks) / copy_GBps;
+}
+
 int exit_status(const std::vector<Result>& results) {
   const bool any_wrong =
       std::any_of(results.begin(), results.end(), [](const Result& result) { return result.wrong.value_or(0) != 0; });

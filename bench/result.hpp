@@ -26,10 +26,16 @@ struct Result {
   double algbw_GBps = 0;
   double busbw_GBps = 0;
   std::optional<std::size_t> wrong;  ///< none: not checked
+  /// Of the bandwidth of copies within a device's memory, what the operation's reading and writing came to; none: not
+  /// on devices.
+  std::optional<double> copy_percent;
 };
 
 /// Fills in what was measured; `into` says what of.
 void take(const Measurement& measurement, int ranks, bool checked, Result& into);
+
+/// Fills in `copy_percent`, once the rest is known.
+void compare_with_copies(double copy_GBps, int ranks, Result& result);
 
 /// `kExitWrong` if any result was.
 int exit_status(const std::vector<Result>& results);

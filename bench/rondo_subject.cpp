@@ -100,7 +100,9 @@ Subject rondo_subject(Communicator& world, const Settings& settings) {
     return messages ? "none" : std::string(to_string(chosen_algorithm(world, settings, shape)));
   };
   const auto exercise = [&world, &settings](const Shape& shape) { return make_exercise(world, settings, shape); };
-  return {fmt::format("rondo {}", version()), transports_in_use(world), algorithm, exercise};
+  Subject subject{fmt::format("rondo {}", version()), transports_in_use(world), algorithm, exercise};
+  if (settings.device) subject.device = measure_device(world);
+  return subject;
 }
 
 }  // namespace rondo::bench

@@ -62,6 +62,17 @@ std::string method(const Settings& settings) {
                      facts(settings.operation).synchronises ? "back to back" : "each after a barrier");
 }
 
+std::string on_devices(const DeviceFigures& device) {
+  return fmt::format(
+      "# buffers are memory of devices ({}); the clock is the host's, around calls that return when the device is "
+      "done\n"
+      "# copy% is of {:.1f} GB/s, which copies of {} read and write on rank 0's device: what the operation comes to "
+      "when\n"
+      "# each input is read once and each output is written once, over all ranks\n{}",
+      device.name, device.copy_GBps, format_size(device.copy_bytes),
+      device.stand_in ? "# this is a stand-in for a device: its figures mean nothing\n" : "");
+}
+
 std::string introduction(const Subject& subject, const Settings& settings, int ranks) {
   const OperationFacts& operation = facts(settings.operation);
   std::string text =
@@ -70,7 +81,8 @@ std::string introduction(const Subject& subject, const Settings& settings, int r
     text += settings.in_place ? ", in place" : ", out of place";
   if (settings.allocate) text += ", allocated";
   text += fmt::format("\n# {}\n# time, algbw and busbw are of the mean over the iterations\n", method(settings));
-  return text + table_head();
+  if (subject.device) text += on_devices(*subject.device);
+  return text + table_head(subject.device.has_value());
 }
 
 void print(const std::string& text) {
@@ -100,6 +112,7 @@ std::vector<Result> run_sizes(Fabric& fabric, const Subject& subject, const Sett
     const Measurement measurement = measure(fabric, *exercise, plan, progress);
     results.push_back(describe(subject, settings, shape));
     take(measurement, fabric.size(), settings.check, results.back());
+    if (subject.device) compare_with_copies(subject.device->copy_GBps, fabric.size(), results.back());
     if (bar) {
       bar->erase();
       print(table_row(results.back()));

@@ -2,9 +2,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/device_figures.hpp"
 #include "bench/measure.hpp"
 #include "bench/result.hpp"
 #include "bench/settings.hpp"
@@ -17,6 +19,7 @@ struct Subject {
   std::string transport;  ///< "tcp"
   std::function<std::string(const Shape&)> algorithm;
   std::function<std::unique_ptr<Exercise>(const Shape&)> exercise;
+  std::optional<DeviceFigures> device = std::nullopt;  ///< where the buffers are on devices
 };
 
 /// Measures every size. Rank 0 prints the table on standard output while it goes; every rank gets the results.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <rondo/cuda.hpp>
 #include <rondo/error.hpp>
 #include <rondo/size.hpp>
 #include <rondo/tuning.hpp>
@@ -33,6 +34,7 @@ struct Typed {
   std::string algorithm = "automatic";
   std::string chunk = "0";
   std::string transport;
+  std::string device = "cpu";
   bool no_check = false;
 };
 
@@ -102,6 +104,7 @@ void add_options(CLI::App& app, Typed& typed, Settings& settings) {
   app.add_option("--transport", typed.transport, "as RONDO_TRANSPORT");
   app.add_flag("--in-place", settings.in_place, "input and output in one buffer");
   app.add_flag("--allocate", settings.allocate, "buffers from rondo::allocate");
+  app.add_option("--device", typed.device, "where the buffers are: cpu, cuda");
 
   app.add_option("-w,--warmup", settings.warmup, "untimed iterations before each size");
   auto* const iterations = app.add_option("-i,--iterations", settings.iterations, "timed iterations of each size");
@@ -167,6 +170,10 @@ void check_meaning(const Settings& settings) {
     throw UsageError(fmt::format("{} has no in-place form", operation.name));
   if (settings.allocate && (operation.point_to_point() || settings.operation == Operation::barrier))
     throw UsageError(fmt::format("--allocate is for collectives with buffers, not {}", operation.name));
+  if (settings.device && settings.operation == Operation::barrier)
+    throw UsageError("--device is for operations with buffers, not barrier");
+  if (settings.device && settings.allocate)
+    throw UsageError("--allocate gives memory of the host, which --device cuda does not use");
   if (settings.algorithm != Algorithm::automatic) check_algorithm(settings.algorithm, operation);
   if (!settings.plot.empty() && settings.operation == Operation::barrier)
     throw UsageError("barrier has no sizes to plot");
@@ -185,6 +192,9 @@ void interpret(const Typed& typed, Settings& settings) {
   if (!algorithm)
     throw UsageError(fmt::format("unknown algorithm '{}'; known: {}", typed.algorithm, known_algorithms()));
   settings.algorithm = *algorithm;
+  if (typed.device != "cpu" && typed.device != "cuda")
+    throw UsageError(fmt::format("unknown device '{}'; known: cpu, cuda", typed.device));
+  settings.device = typed.device == "cuda";
   if (!typed.transport.empty()) settings.transport = transport_of(typed.transport);
   settings.chunk_bytes = size_of(typed.chunk, "--chunk");
 
@@ -261,6 +271,11 @@ void check_against(const Settings& settings, int ranks) {
     throw UsageError(fmt::format("{} needs 2 ranks, got {}: use -n 2", operation.name, ranks));
   if (operation.rooted && settings.root >= ranks)
     throw UsageError(fmt::format("--root {} is not one of the {} ranks", settings.root, ranks));
+}
+
+void check_device(const Settings& settings) {
+  if (settings.device && !cuda::available())
+    throw std::runtime_error(fmt::format("--device cuda: there is no CUDA driver: {}", cuda::why_unavailable()));
 }
 
 int warmup_for(const Settings& settings, std::size_t bytes) {

@@ -37,6 +37,7 @@ struct Settings {
   int window = 64;  ///< bandwidth: messages in flight, fewer where they are large
   bool in_place = false;
   bool allocate = false;  ///< buffers from rondo::allocate
+  bool device = false;    ///< buffers in the memory of each rank's CUDA device
   bool check = true;
   std::string json;
   std::string csv;
@@ -64,6 +65,9 @@ Settings parse_settings(const std::vector<std::string>& arguments);
 
 /// What depends on the number of ranks, once that is known. Throws UsageError.
 void check_against(const Settings& settings, int ranks);
+
+/// Whether there is what the settings need of this machine. Throws std::runtime_error.
+void check_device(const Settings& settings);
 
 // What commands have in common. All throw UsageError.
 Operation operation_named(const std::string& text);

@@ -10,7 +10,8 @@ namespace rondo::bench {
 // The table on standard output: nccl-tests' columns, with p50 and p99 after the mean time. Lines that are not results
 // begin with `#`, so that scripts which read nccl-tests' tables read these.
 
-std::string table_head();
+/// On devices a column `copy%` comes last.
+std::string table_head(bool on_devices = false);
 std::string table_row(const Result& result);
 /// "# Out of bounds values : 0 OK" and the average bus bandwidth.
 std::string table_foot(const std::vector<Result>& results);

@@ -35,11 +35,8 @@ class PeerExercise final : public Exercise {
 template <typename W, typename MakeCall>
 std::unique_ptr<Exercise> peer_exercise(W wire, const Fabric& fabric, const Settings& settings, const Shape& shape,
                                         MakeCall&& make_call) {
-  if (settings.operation == Operation::latency)
-    return std::make_unique<PingPong<float, W>>(std::move(wire), fabric.rank(), shape.count);
-  if (settings.operation == Operation::bandwidth)
-    return std::make_unique<Stream<float, W>>(std::move(wire), fabric.rank(), shape.count,
-                                              window_for(settings, shape.bytes));
+  if (facts(settings.operation).point_to_point())
+    return point_to_point_exercise<float>(std::move(wire), fabric.rank(), settings, shape);
   return std::make_unique<PeerExercise>(settings, fabric, shape, std::forward<MakeCall>(make_call));
 }
 

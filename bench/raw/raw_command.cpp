@@ -14,10 +14,7 @@ namespace rondo::bench {
 namespace {
 
 std::unique_ptr<Exercise> raw_exercise(const SocketPair& pair, const Settings& settings, const Shape& shape) {
-  const RawWire wire(pair);
-  if (settings.operation == Operation::latency)
-    return std::make_unique<PingPong<float, RawWire>>(wire, pair.rank(), shape.count);
-  return std::make_unique<Stream<float, RawWire>>(wire, pair.rank(), shape.count, window_for(settings, shape.bytes));
+  return point_to_point_exercise<float>(RawWire(pair), pair.rank(), settings, shape);
 }
 
 Subject raw_subject(const SocketPair& pair, const Settings& settings) {
@@ -62,6 +59,7 @@ int raw_command(const std::vector<std::string>& arguments) {
     throw UsageError(fmt::format("raw measures latency and bandwidth, not {}", facts(settings.operation).name));
   if (settings.type != ElementType::float32)
     throw UsageError(fmt::format("raw sends float, not {}", to_string(settings.type)));
+  if (settings.device) throw UsageError("raw sends memory of the host, not of a device");
   if (settings.ranks.value_or(2) != 2) throw UsageError(fmt::format("raw has 2 ranks, not {}", *settings.ranks));
   check_reports(settings);
 

@@ -47,7 +47,7 @@ class RawWire {
   explicit RawWire(const SocketPair& pair) : pair_(&pair) {}
 
   template <typename T>
-  void send(std::span<const T> data, int) {
+  void send(std::span<T> data, int) {
     pair_->send(std::as_bytes(data));
   }
   template <typename T>
@@ -55,7 +55,7 @@ class RawWire {
     pair_->recv(std::as_writable_bytes(data));
   }
   template <typename T>
-  void send_window(std::span<const T> data, int, int window) {
+  void send_window(std::span<T> data, int, int window) {
     for (int i = 0; i < window; ++i) pair_->send(std::as_bytes(data));
   }
   template <typename T>

@@ -39,3 +39,18 @@ TEST_CASE("operations are found by the names that the table prints", "[bench]") 
   }
   CHECK_FALSE(parse_operation("allreduce"));
 }
+
+TEST_CASE("what is read and written: each input once, each output once", "[bench]") {
+  constexpr int kRanks = 4;
+  CHECK(memory_factor(Operation::latency, kRanks) == 1 + 1);
+  CHECK(memory_factor(Operation::bandwidth, kRanks) == 1 + 1);
+  CHECK(memory_factor(Operation::all_reduce, kRanks) == 4 + 4);
+  CHECK(memory_factor(Operation::reduce, kRanks) == 4 + 1);
+  CHECK(memory_factor(Operation::broadcast, kRanks) == 1 + 3);
+  CHECK(memory_factor(Operation::scatter, kRanks) == 1 + 4 * 0.25);
+  CHECK(memory_factor(Operation::gather, kRanks) == 4 * 0.25 + 1);
+  CHECK(memory_factor(Operation::all_gather, kRanks) == 4 * 0.25 + 4);
+  CHECK(memory_factor(Operation::reduce_scatter, kRanks) == 4 + 4 * 0.25);
+  CHECK(memory_factor(Operation::all_to_all, kRanks) == 4 + 4);
+  CHECK(memory_factor(Operation::barrier, kRanks) == 0);
+}

@@ -55,8 +55,8 @@ TEST_CASE("the JSON report has the documented names, in their order", "[bench]")
 
   const auto& result = report["results"][0];
   CHECK(keys(result) == std::vector<std::string>{"op", "algorithm", "transport", "type", "redop", "root", "bytes",
-                                                 "count", "iterations", "time_us", "algbw_GBps", "busbw_GBps",
-                                                 "wrong"});
+                                                 "count", "iterations", "time_us", "algbw_GBps", "busbw_GBps", "wrong",
+                                                 "copy_percent"});
   CHECK(keys(result["time_us"]) == std::vector<std::string>{"mean", "min", "p50", "p99", "max"});
   CHECK(result["op"] == "all_reduce");
   CHECK(result["algorithm"] == "ring");
@@ -74,6 +74,22 @@ TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
   CHECK(nlohmann::json::parse(text.str())["results"][0]["wrong"].is_null());
   CHECK_THAT(table_row(result), ContainsSubstring("N/A"));
   CHECK_THAT(table_foot({result}), ContainsSubstring("# Out of bounds values : N/A"));
+}
+
+TEST_CASE("what was not on devices is not compared with their copies", "[bench]") {
+  Result result = example();
+  const auto percent = [&] {
+    std::ostringstream text;
+    write_json(text, "1.2.3", 4, {result});
+    return nlohmann::json::parse(text.str())["results"][0]["copy_percent"];
+  };
+  CHECK(percent().is_null());
+  CHECK_THAT(table_head(), !ContainsSubstring("copy%"));
+  result.algbw_GBps = 100;
+  compare_with_copies(1600, 4, result);
+  CHECK(percent() == 50);
+  CHECK_THAT(table_row(result), ContainsSubstring("  50.00\n"));
+  CHECK(table_row(result).size() == table_head(true).find('\n') + 1);
 }
 
 TEST_CASE("a CSV line has as many fields as the first line has names", "[bench]") {

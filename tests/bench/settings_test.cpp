@@ -101,6 +101,12 @@ TEST_CASE("arguments that do not fit each other are refused", "[bench]") {
   CHECK_THAT(refusal({"all_gather", "--algorithm", "pairwise"}),
              ContainsSubstring("all_gather has no algorithm pairwise; it has "));
   CHECK(parse_settings({"gather", "--allocate"}).allocate);
+  CHECK(parse_settings({"latency", "--device", "cuda"}).device);
+  CHECK(!parse_settings({"latency", "--device", "cpu"}).device);
+  CHECK_THAT(refusal({"latency", "--device", "gpu"}), ContainsSubstring("unknown device 'gpu'; known: cpu, cuda"));
+  CHECK_THAT(refusal({"barrier", "--device", "cuda"}), ContainsSubstring("for operations with buffers, not barrier"));
+  CHECK_THAT(refusal({"gather", "--device", "cuda", "--allocate"}),
+             ContainsSubstring("--allocate gives memory of the host"));
   CHECK_THAT(refusal({"latency", "--allocate"}), ContainsSubstring("for collectives with buffers, not latency"));
   CHECK_THAT(refusal({"barrier", "--allocate"}), ContainsSubstring("for collectives with buffers, not barrier"));
   CHECK_THAT(refusal({"barrier", "--in-place"}), ContainsSubstring("no in-place form"));

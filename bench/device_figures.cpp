@@ -1,0 +1,72 @@
+#include "bench/device_figures.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <rondo/broadcast.hpp>
+#include <rondo/cuda.hpp>
+
+#include "bench/statistics.hpp"
+#include "cuda/context.hpp"
+#include "cuda/device.hpp"
+#include "runtime/access.hpp"
+
+namespace rondo::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Bytes = cuda::buffer<std::byte>;
+
+constexpr std::size_t kCopyBytes = std::size_t{256} << 20;
+constexpr std::size_t kStandInBytes = std::size_t{4} << 20;
+constexpr int kCopiesInARow = 4;
+constexpr int kRounds = 9;
+
+cuda::Address address_of(const Bytes& buffer) { return reinterpret_cast<std::uintptr_t>(buffer.data()); }
+
+/// Seconds of a few copies in a row, the median.
+double time_copies(const cuda::PrimaryContext& context, const Bytes& to, const Bytes& from) {
+  const cuda::Driver& driver = context.driver();
+  const cuda::Current current(context);
+  const cuda::Stream stream(context);
+  std::vector<double> seconds;
+  for (int round = 0; round <= kRounds; ++round) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < kCopiesInARow; ++i)
+      driver.must(driver.cuMemcpyDtoDAsync, address_of(to), address_of(from), from.size(), stream.handle());
+    stream.synchronize();
+    const std::chrono::duration<double> taken = Clock::now() - begin;
+    if (round > 0) seconds.push_back(taken.count());  // the first is a trial
+  }
+  return summarise(std::move(seconds)).p50;
+}
+
+DeviceFigures measure(Communicator& world) {
+  const Bytes opens_the_device(world, 1);
+  const cuda::PrimaryContext& context = CommunicatorAccess::engine(world)->device().opened()->context;
+  const auto found = cuda::devices(context.driver());
+  DeviceFigures figures;
+  for (const cuda::DeviceFacts& facts : found) {
+    if (facts.device == context.device()) figures.name = facts.name;
+  }
+  figures.stand_in = figures.name.starts_with("stand-in");
+  figures.copy_bytes = figures.stand_in ? kStandInBytes : kCopyBytes;
+  const Bytes to(world, figures.copy_bytes), from(world, figures.copy_bytes);
+  const double moved = 2.0 * kCopiesInARow * static_cast<double>(figures.copy_bytes);
+  figures.copy_GBps = moved / time_copies(context, to, from) / 1e9;
+  return figures;
+}
+
+}  // namespace
+
+DeviceFigures measure_device(Communicator& world) {
+  DeviceFigures figures;
+  if (world.rank() == 0) figures = measure(world);
+  broadcast(world, std::span(&figures.copy_GBps, 1), 0);
+  return figures;
+}
+
+}  // namespace rondo::bench

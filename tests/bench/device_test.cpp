@@ -1,0 +1,75 @@
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/compare/child.hpp"
+#include "bench/operation.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/runtime/temporary_directory.hpp"
+#include "tests/support/catch.hpp"
+
+// The benchmark on memory of devices. RONDO_BENCH is its path.
+
+using namespace rondo::bench;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+Outcome bench(const std::string& arguments, const std::string& variables = "") {
+  rondo::testing::is_stand_in();  // names it for those that this process starts
+  constexpr double kLongEnough = 120;
+  const std::string command = variables + " " + RONDO_BENCH + " " + arguments + " --device cuda";
+  return run_program({{"/bin/sh", "-c", command}, {}}, kLongEnough);
+}
+
+/// The number behind `text`.
+double number_after(const std::string& output, const std::string& text) {
+  const auto at = output.find(text);
+  REQUIRE(at != std::string::npos);
+  return std::stod(output.substr(at + text.size()));
+}
+
+}  // namespace
+
+TEST_CASE("every operation gives right results on devices", "[bench][cuda]") {
+  const std::string operation =
+      GENERATE(as<std::string>(), "latency", "bandwidth", "all_reduce", "reduce --root 2", "broadcast --root 1",
+               "scatter --root 2", "gather --root 1", "all_gather", "reduce_scatter", "all_to_all");
+  const Outcome outcome = bench(operation + " -n 3 --sizes 0,4,100K -i 6 -w 1 -t half");
+  INFO(operation << "\n" << outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, ContainsSubstring("# Out of bounds values : 0 OK"));
+}
+
+TEST_CASE("every collective gives right results in place on devices", "[bench][cuda]") {
+  const std::string operation = GENERATE(as<std::string>(), "all_reduce", "reduce --root 1", "broadcast",
+                                         "scatter --root 1", "gather", "all_gather", "reduce_scatter", "all_to_all");
+  const Outcome outcome = bench(operation + " --in-place -n 3 --sizes 4,100K -i 6 -w 1");
+  INFO(operation << "\n" << outcome.output);
+  CHECK(outcome.status == 0);
+}
+
+TEST_CASE("figures of devices are compared with that of copies", "[bench][cuda]") {
+  const TemporaryDirectory directory;
+  const std::string json = directory / "report.json";
+  const Outcome outcome = bench("all_reduce -n 2 --sizes 1M -i 5 --json " + json);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK_THAT(outcome.output, ContainsSubstring("buffers are memory of devices (") &&
+                                 ContainsSubstring("the clock is the host's") && ContainsSubstring("copy%\n"));
+  if (rondo::testing::is_stand_in()) {
+    CHECK_THAT(outcome.output, ContainsSubstring("a stand-in for a device: its figures mean nothing"));
+  }
+  const auto result = nlohmann::json::parse(std::ifstream(json))["results"][0];
+  const double copies = number_after(outcome.output, "# copy% is of ");
+  const double wanted = 100 * result["algbw_GBps"].get<double>() * 4 / copies;
+  CHECK_THAT(result["copy_percent"].get<double>(), Catch::Matchers::WithinRel(wanted, 0.05));
+}
+
+TEST_CASE("without a driver the benchmark says why it has no devices", "[bench][cuda]") {
+  const Outcome outcome = bench("all_reduce -n 2", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1");
+  CHECK(outcome.status == 3);
+  CHECK_THAT(outcome.output,
+             ContainsSubstring("rondo-bench: --device cuda: there is no CUDA driver: libno-such-driver"));
+}

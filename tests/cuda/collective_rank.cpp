@@ -1,5 +1,6 @@
 // A rank whose collectives work on memory of a device: collective_rank ACT. Started by rondo-run. Ends with 0 when all
 // was as it must be, else it says what was not.
+#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
+#include "cuda/staging.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
@@ -215,6 +217,37 @@ std::uintptr_t address_of(const rondo::cuda::buffer<T>& buffer) {
   return reinterpret_cast<std::uintptr_t>(buffer.data());
 }
 
+/// Each rank's device in turn is late: the others' wait for what it is to be given, and what they are given is there
+/// for their own streams only then. No host waits.
+void late_devices(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kCount = 2000;
+  constexpr std::size_t kBytes = kCount * sizeof(std::int64_t);
+  const rondo::cuda::buffer<std::int64_t> data(world, kCount);
+  rondo::cuda::Staging staging(device.context);
+  const auto ones = staging.take(kBytes), sums = staging.take(kBytes);
+  std::fill_n(reinterpret_cast<std::int64_t*>(ones.data()), kCount, 1);
+  const std::vector<std::int64_t> wanted(kCount, world.size());
+  for (const Algorithm algorithm :
+       {Algorithm::leader, Algorithm::sliced, Algorithm::direct, Algorithm::ring, Algorithm::tree}) {
+    for (int late = 0; late < world.size(); ++late) {
+      device.fill(address_of(data), kBytes, std::byte{0});
+      std::optional<HeldStream> held;
+      if (world.rank() == late) held.emplace(device);
+      device.write(address_of(data), {ones.data(), kBytes});
+      Work work = iall_reduce(world, data.span(stream_of(device)), rondo::sum, {algorithm});
+      work.wait_on(stream_of(device));
+      device.read(address_of(data), {sums.data(), kBytes});
+      // Every rank has come here, and the device of one has not.
+      barrier(world);
+      if (held) held->let_go();
+      device.stream.synchronize();
+      const auto bytes = std::as_bytes(std::span(wanted));
+      require(std::equal(bytes.begin(), bytes.end(), sums.data()), to_string(algorithm).data());
+    }
+  }
+}
+
 /// Where all is done on the devices a stream waits by itself: nobody's host does, however late a device is.
 void ahead_of_the_device(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -225,6 +258,9 @@ void ahead_of_the_device(Communicator& world) {
   const std::vector<std::int64_t> ones(kCount, 1);
   device.write(address_of(data), std::as_bytes(std::span(ones)));
   device.stream.synchronize();
+  // Events come back: there are fewer than this takes.
+  const rondo::cuda::buffer<std::int64_t> one(world, 1);
+  for (int i = 0; i < 50; ++i) all_reduce(world, one.span(stream_of(device)), rondo::max);
   HeldStream held(device);
   for (int i = 0; i < 3; ++i) {
     Work work = iall_reduce(world, data.span(stream_of(device)), rondo::sum);
@@ -239,7 +275,7 @@ void ahead_of_the_device(Communicator& world) {
   }
   // Every rank has come here, and none of their streams has.
   barrier(world);
-  require(held.runs(), "the stream is held");
+  require(!works.back().test(), "it was done before it could be");
   held.let_go();
   wait_all(works);
   device.stream.synchronize();
@@ -347,6 +383,7 @@ const rondo::testing::Acts kActs{
     {"algorithms", algorithms},
     {"by-messages", by_messages},
     {"in-order-of-the-stream", in_order_of_the_stream},
+    {"late-devices", late_devices},
     {"ahead-of-the-device", ahead_of_the_device},
     {"memory-comes-again", memory_comes_again},
     {"launch-fails", launch_fails},

@@ -49,6 +49,7 @@ TEST_CASE("algorithms by messages give on devices what they give on the host", "
 
 TEST_CASE("the host of a collective on devices waits for no device", "[cuda][collectives]") {
   if (!HAS_KERNELS) return;
+  check_ranks(COLLECTIVE_RANK, 3, "late-devices");
   check_ranks(COLLECTIVE_RANK, 3, "ahead-of-the-device");
 }
 

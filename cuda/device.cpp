@@ -35,4 +35,11 @@ bool reaches(const Driver& driver, Device from, Device to) {
   return can != 0;
 }
 
+bool reads_well(const Driver& driver, Device from, Device to) {
+  if (from == to) return true;
+  int atomics = 0;
+  driver.must(driver.cuDeviceGetP2PAttribute, &atomics, PeerAttribute::native_atomics, from, to);
+  return atomics != 0;
+}
+
 }  // namespace rondo::cuda

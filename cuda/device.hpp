@@ -25,4 +25,8 @@ std::optional<Device> find_device(const Driver& driver, const Uuid& uuid);
 /// Whether kernels and copies on `from` reach the memory of `to`. A device reaches itself, which the driver denies.
 bool reaches(const Driver& driver, Device from, Device to);
 
+/// Whether a device that reaches another reads from it as fast as it writes to it: over NVLink it does, over PCIe a
+/// write need not wait for an answer. (Atomic operations on the other's memory tell which it is.)
+bool reads_well(const Driver& driver, Device from, Device to);
+
 }  // namespace rondo::cuda

@@ -38,6 +38,7 @@ struct Driver {
   Call<Uuid*, Device> cuDeviceGetUuid{"cuDeviceGetUuid_v2"};
   Call<int*, DeviceAttribute, Device> cuDeviceGetAttribute{"cuDeviceGetAttribute"};
   Call<int*, Device, Device> cuDeviceCanAccessPeer{"cuDeviceCanAccessPeer"};
+  Call<int*, PeerAttribute, Device, Device> cuDeviceGetP2PAttribute{"cuDeviceGetP2PAttribute"};
 
   Call<ContextHandle*, Device> cuDevicePrimaryCtxRetain{"cuDevicePrimaryCtxRetain"};
   Call<Device> cuDevicePrimaryCtxRelease{"cuDevicePrimaryCtxRelease_v2"};
@@ -87,10 +88,10 @@ struct Driver {
   auto calls() {
     return std::tie(cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet,
                     cuDeviceGetName, cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer,
-                    cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxPushCurrent, cuCtxPopCurrent,
-                    cuCtxGetCurrent, cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy,
-                    cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing, cuEventCreate,
-                    cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle,
+                    cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxPushCurrent,
+                    cuCtxPopCurrent, cuCtxGetCurrent, cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority,
+                    cuStreamDestroy, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing,
+                    cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle,
                     cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost,
                     cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle,
                     cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemsetD8Async, cuModuleLoadData,

@@ -55,6 +55,7 @@ struct IpcEventHandle {
 };
 
 enum class DeviceAttribute : int { multiprocessor_count = 16 };
+enum class PeerAttribute : int { native_atomics = 3 };
 
 enum class PointerAttribute : int {
   memory_type = 2,

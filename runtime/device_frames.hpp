@@ -41,13 +41,32 @@ struct DeviceUnmapped {
 struct DeviceEnd {};
 struct DeviceEnded {};
 
-/// A wait for an event of the other side has been queued.
+/// Where something lies for a rank that can map it. Region 0: nowhere.
+struct DevicePlace {
+  std::uint64_t offset = 0;
+  cuda::RegionId region = 0;
+  std::uint32_t unused = 0;
+};
+
+/// Ahead of the cts for a message: the sender may as well write the payload where it belongs, once `free` is done. Then
+/// it says so, instead of sending the payload.
+struct DeviceWrite {
+  DevicePlace place;
+  cuda::EventTicket free;
+  std::uint32_t message = 0;  ///< its rts's id
+  std::uint32_t unused = 0;
+};
+struct DeviceWritten {
+  std::uint32_t receive = 0;  ///< the cts's number
+};
+
+/// A wait for an event of the other side has been queued, or is not needed.
 struct DeviceUsed {
   cuda::EventTicket ticket;
 };
 
-using DeviceFrame =
-    std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd, DeviceEnded, DeviceUsed>;
+using DeviceFrame = std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd,
+                                 DeviceEnded, DeviceUsed, DeviceWrite, DeviceWritten>;
 
 constexpr std::size_t kLongestDeviceFrame = 1 + sizeof(DeviceHello);
 
@@ -75,15 +94,10 @@ inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte>
   read(4, DeviceEnd{});
   read(5, DeviceEnded{});
   read(6, DeviceUsed{});
+  read(7, DeviceWrite{});
+  read(8, DeviceWritten{});
   return decoded;
 }
-
-/// Where something lies for a rank that can map it. Region 0: nowhere.
-struct DevicePlace {
-  std::uint64_t offset = 0;
-  cuda::RegionId region = 0;
-  std::uint32_t unused = 0;
-};
 
 /// Where the payload of an rts lies. Travels in the second to fourth word of the fingerprint, which a point-to-point
 /// message does not need.

@@ -52,6 +52,45 @@ void DeviceMessages::gone(int peer) {
     (void)device().events.give_back(offer->second);
     offer = offers_.erase(offer);
   }
+  std::erase_if(writes_, [&](const auto& write) { return write.first.first == peer; });
+}
+
+void DeviceMessages::begin(SendMessage& message, Peer& peer, std::uint32_t rts_id) {
+  const auto found = writes_.find({peer.world_rank(), rts_id});
+  if (found != writes_.end()) {
+    const DeviceWrite where = found->second;
+    writes_.erase(found);
+    if (write(message, peer, where)) return;
+    engine_.device_peers().used(peer.world_rank(), where.free);
+  }
+  fetch(message);
+}
+
+bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& where) {
+  const std::shared_ptr<DeviceBuffer> buffer = message.device_;
+  DevicePeers& peers = engine_.device_peers();
+  auto used = peers.map(peer.world_rank(), where.place, buffer->bytes);
+  if (!used) return false;
+  auto use = std::make_shared<cuda::ImportTable::Use>(std::move(*used));
+  cuda::Copies::Copy copy;
+  copy.to = use->address();
+  copy.from = buffer->address;
+  copy.bytes = buffer->bytes;
+  copy.peer = message.peer_rank();
+  copy.after = buffer->before;
+  copy.ready = [&peers, where, to = peer.world_rank()] { return !peers.ends(to) && peers.events(to).done(where.free); };
+  copy.given_up = [buffer] { return buffer->given_up; };
+  copy.ended = [&message, &peer, &peers, buffer, use, where,
+                receive = message.header.id](const std::exception_ptr& failure) mutable {
+    use.reset();
+    peers.used(peer.world_rank(), where.free);
+    if (buffer->given_up) return;
+    if (failure) return message.fail(error_of(failure, message));
+    peer.tell_of_device(encode_device_frame(DeviceWritten{receive}));
+    message.complete();
+  };
+  buffer->copy = device().copies.start(std::move(copy));
+  return true;
 }
 
 void DeviceMessages::fetch(SendMessage& message) {
@@ -76,6 +115,8 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   }
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   DevicePeers& peers = engine_.device_peers();
+  const bool better_writes = peers.reaches(peer.world_rank()) && peers.better_writes(peer.world_rank());
+  if (better_writes && let_write(*buffer, peer, rts)) return false;
   std::shared_ptr<cuda::ImportTable::Use> use;
   try {
     auto used = peers.map(peer.world_rank(), offer.place, rts.bytes);
@@ -104,6 +145,27 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
              if (buffer->given_up) return;
              message.complete(failure ? error_of(failure, message) : nullptr);
            }});
+  return true;
+}
+
+bool DeviceMessages::let_write(const DeviceBuffer& buffer, Peer& peer, const FrameHeader& rts) {
+  DeviceWrite write;
+  write.message = rts.id;
+  write.place = engine_.device_peers().expose(peer.world_rank(), buffer.memory, buffer.address);
+  if (write.place.region == 0) return false;
+  try {
+    const cuda::Current current(device().context);
+    const cuda::Driver& driver = device().context.driver();
+    const cuda::StreamHandle stream = device().copies.stream();
+    driver.must(driver.cuStreamWaitEvent, stream, buffer.before, 0U);
+    const auto free = device().events.record(stream);
+    if (!free) return false;
+    write.free = *free;
+  } catch (const cuda::CudaError& error) {
+    engine_.device_peers().stage_instead(error.what());
+    return false;
+  }
+  peer.tell_of_device(encode_device_frame(write));
   return true;
 }
 

@@ -12,8 +12,9 @@ class ReceiveMessage;
 class SendMessage;
 
 /// Messages that begin or end in the memory of a device. The receiver maps the sender's memory and copies from it where
-/// both are processes of one host whose device reaches the other's; anything else goes through the host: the sender
-/// copies to it when the receiver is ready, the receiver from it when all is there. So either side may be a device.
+/// both are processes of one host whose device reaches the other's (over PCIe the sender maps the receiver's, and
+/// copies there); anything else goes through the host: the sender copies to it when the receiver is ready, the receiver
+/// from it when all is there. So either side may be a device.
 ///
 /// One for an engine, under its lock, about its `RankDevice`.
 class DeviceMessages {
@@ -27,11 +28,13 @@ class DeviceMessages {
   void offer(SendMessage& message, int to);
   /// The peer has answered that rts, in whatever way.
   void answered(int peer, std::uint32_t id) noexcept;
-  /// Copies the payload to the host and sends it from there.
-  void fetch(SendMessage& message);
+  /// The receiver of an rts has said where the payload may be written.
+  void may_write(int peer, const DeviceWrite& write) { writes_[{peer, write.message}] = write; }
+  /// Its receiver is ready: writes the payload there, or else copies it to the host and sends it from there.
+  void begin(SendMessage& message, Peer& peer, std::uint32_t rts_id);
 
   // Receives.
-  /// Copies out of the sender's memory. False: the payload is to come by the link.
+  /// Copies out of the sender's memory. False: the payload is to come by the link, or the sender is to write it.
   bool pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
   /// Copies the payload, which is in the staging memory, to the device.
   void store(ReceiveMessage& message);
@@ -42,9 +45,13 @@ class DeviceMessages {
   /// There is one.
   RankDevice::Opened& device() const;
   DeviceOffer offer_of(const DeviceBuffer& buffer, int to);
+  bool write(SendMessage& message, Peer& peer, const DeviceWrite& where);
+  void fetch(SendMessage& message);
+  bool let_write(const DeviceBuffer& buffer, Peer& peer, const FrameHeader& rts);
 
   Engine& engine_;
-  std::map<std::pair<int, std::uint32_t>, cuda::EventTicket> offers_;
+  std::map<std::pair<int, std::uint32_t>, cuda::EventTicket> offers_;  ///< of this rank, by the receiver and the rts
+  std::map<std::pair<int, std::uint32_t>, DeviceWrite> writes_;        ///< and what was answered
 };
 
 }  // namespace rondo::detail

@@ -104,6 +104,7 @@ DevicePeers::Remote* DevicePeers::open(int world_rank) {
       remote.events = std::make_unique<cuda::ImportedEvents>(device().context, remote.hello->events, world_rank);
       remote.imports = std::make_unique<cuda::ImportTable>(device().context, world_rank);
       for (const auto& [id, region] : std::exchange(remote.described, {})) remote.imports->announce(region);
+      choose_way(world_rank, remote);
       return &remote;
     }
   } catch (const cuda::CudaError& error) {
@@ -126,6 +127,20 @@ std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
     return fmt::format("device {} does not reach device {}", device().context.device(), *theirs);
   }
   return {};
+}
+
+void DevicePeers::choose_way(int world_rank, Remote& remote) const {
+  const bool same = remote.hello->device == device().uuid;
+  if (!same) {
+    const cuda::Driver& driver = device().context.driver();
+    const auto theirs = cuda::find_device(driver, remote.hello->device);
+    remote.better_writes = !cuda::reads_well(driver, device().context.device(), *theirs);
+  }
+  const char* const way = same ? "shared: its memory is read by CUDA IPC"
+                          : remote.better_writes
+                              ? "another, over PCIe: its memory is read by CUDA IPC, or written by it"
+                              : "another, over NVLink: its memory is read by CUDA IPC";
+  engine_.log().info("rank {}: the device is {}", world_rank, way);
 }
 
 void DevicePeers::used(int world_rank, cuda::EventTicket ticket) {
@@ -164,6 +179,10 @@ void DevicePeers::take(Peer& peer, Remote& remote, const DeviceFrame& frame) {
   } else if (std::holds_alternative<DeviceEnd>(frame)) {
     remote.ends = true;
     if (!engine_.device().opened()) close(peer.world_rank(), remote);
+  } else if (const auto* write = std::get_if<DeviceWrite>(&frame)) {
+    engine_.device_messages().may_write(peer.world_rank(), *write);
+  } else if (const auto* written = std::get_if<DeviceWritten>(&frame)) {
+    peer.written(written->receive);
   } else if (const auto* used = std::get_if<DeviceUsed>(&frame)) {
     const bool known = engine_.device().opened() && device().events.give_back(used->ticket);
     if (!known) throw cuda::RegionError("it used an event that there is not");

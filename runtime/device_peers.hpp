@@ -48,6 +48,8 @@ class DevicePeers {
   std::optional<cuda::ImportTable::Use> map(int world_rank, const DevicePlace& place, std::uint64_t bytes);
   /// Whether anything of theirs could be mapped and waited for; if not, the log says why.
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
+  /// A rank that is reached writes here sooner than this one reads there.
+  bool better_writes(int world_rank) const { return remotes_.at(world_rank).better_writes; }
   /// Their events, if it is reached.
   const cuda::ImportedEvents& events(int world_rank) const { return *remotes_.at(world_rank).events; }
   /// Such an event is not needed here any more, and may be used again.
@@ -74,6 +76,7 @@ class DevicePeers {
     std::map<cuda::RegionId, cuda::RegionDescription> described;  ///< before there are imports
     std::unique_ptr<cuda::ImportedEvents> events;
     std::unique_ptr<cuda::ImportTable> imports;
+    bool better_writes = false;
     bool told = false;     ///< it has our hello, and may have opened what that speaks of
     bool refused = false;  ///< it cannot be reached, which has been logged
     bool ends = false;     ///< what we have of it is to be closed
@@ -85,6 +88,7 @@ class DevicePeers {
   void send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& unmaps);
   Remote* open(int world_rank);
   std::string why_unreachable(const DeviceHello& hello) const;
+  void choose_way(int world_rank, Remote& remote) const;
   void close(int world_rank, Remote& remote);
   void take(Peer& peer, Remote& remote, const DeviceFrame& frame);
 

@@ -250,6 +250,10 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
   return receive;
 }
 
+void Peer::written(std::uint32_t receive_id) {
+  if (ReceiveMessage* const receive = take_awaiting(receive_id)) receive->complete();
+}
+
 // What the link brings.
 
 void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
@@ -343,7 +347,7 @@ void Peer::handle(const FrameHeader& header) {
       awaiting_cts_.erase(found);
       if (header.number == 0) return message.not_wanted();
       message.clear_to_send(header.number);
-      return message.device_ ? engine_.device_messages().fetch(message) : transmit(message);
+      return message.device_ ? engine_.device_messages().begin(message, *this, header.id) : transmit(message);
     }
     case FrameKind::cancel:
       if (ReceiveMessage* const receive = take_awaiting(header.id)) {

@@ -66,6 +66,8 @@ class Peer final : public Sink {
   void request(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
+  /// The sender has written the payload into the memory of the device that it belongs to.
+  void written(std::uint32_t receive_id);
   /// A frame about devices, in order with everything else.
   void tell_of_device(std::vector<std::byte> bytes);
   /// Memory of an eager message is free again.

@@ -51,6 +51,7 @@ SAME(cuDeviceGetName, ::cuDeviceGetName);
 SAME(cuDeviceGetUuid, ::cuDeviceGetUuid_v2);
 SAME(cuDeviceGetAttribute, ::cuDeviceGetAttribute);
 SAME(cuDeviceCanAccessPeer, ::cuDeviceCanAccessPeer);
+SAME(cuDeviceGetP2PAttribute, ::cuDeviceGetP2PAttribute);
 SAME(cuDevicePrimaryCtxRetain, ::cuDevicePrimaryCtxRetain);
 SAME(cuDevicePrimaryCtxRelease, ::cuDevicePrimaryCtxRelease_v2);
 SAME(cuCtxPushCurrent, ::cuCtxPushCurrent_v2);
@@ -120,6 +121,7 @@ static_assert(is(PointerAttribute::is_legacy_ipc_capable, CU_POINTER_ATTRIBUTE_I
 static_assert(is(PointerAttribute::range_start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR));
 static_assert(is(PointerAttribute::range_bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE));
 static_assert(is(PointerAttribute::memory_pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE));
+static_assert(static_cast<int>(PeerAttribute::native_atomics) == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED);
 static_assert(static_cast<int>(DeviceAttribute::multiprocessor_count) == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 
 constexpr bool is(CaptureStatus ours, CUstreamCaptureStatus theirs) { return static_cast<int>(ours) == theirs; }

@@ -22,6 +22,7 @@ using rondo::Tag;
 using rondo::Work;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
+using rondo::testing::own_device;
 using rondo::testing::require;
 using rondo::testing::stream_of;
 
@@ -71,7 +72,7 @@ struct Neighbours {
 
 /// Device to device, device to host, host to device; sizes and offsets that no vector likes.
 void around(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const auto [right, left] = Neighbours(world);
   constexpr std::size_t kLong = std::size_t{9} << 20;
   constexpr std::size_t kBehind = 64;
@@ -112,7 +113,7 @@ void around(Communicator& world) {
 
 /// More at a time than there are events; from any source; before anybody has asked for them.
 void many(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const auto [right, left] = Neighbours(world);
   constexpr std::size_t kBytes = 100;
   constexpr int kMessages = 200;
@@ -136,7 +137,7 @@ void many(Communicator& world) {
 
 /// From the host and back, after what a stream has to do before.
 void copied(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{5} << 20}) {
     const auto first = pattern(world.rank(), 1, bytes), second = pattern(world.rank(), 2, bytes);
     Buffer buffer(world, bytes);
@@ -166,7 +167,7 @@ void copy_to_host_fails(Communicator& world) {
 
 /// To itself, and among elements of other types.
 void to_itself(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   rondo::cuda::buffer<float> out(world, 1000), in(world, 1000);
   device.fill(reinterpret_cast<std::uintptr_t>(out.data()), 4000, std::byte{5});
   device.fill(reinterpret_cast<std::uintptr_t>(in.data()), 4000, std::byte{6});
@@ -176,7 +177,7 @@ void to_itself(Communicator& world) {
 
 /// Memory that comes and goes, most of it at the same addresses.
 void coming_and_going(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const auto [right, left] = Neighbours(world);
   for (int round = 0; round < 20; ++round) {
     const std::size_t bytes = std::size_t{1000} << (round % 3 * 5);
@@ -189,7 +190,7 @@ void coming_and_going(Communicator& world) {
 
 /// The same of memory that is none of rondo's.
 void registered(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const auto [right, left] = Neighbours(world);
   for (int round = 0; round < 5; ++round) {
     constexpr std::size_t kBytes = 70'000;
@@ -208,7 +209,7 @@ void registered(Communicator& world) {
 
 /// Rank 0 sends what its stream has yet to write; the host waits for nothing.
 void sender_is_behind(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 5000;
   const Buffer buffer(world, kBytes);
   device.fill(address_of(buffer), kBytes, std::byte{1});
@@ -234,7 +235,7 @@ void sender_is_behind(Communicator& world) {
 
 /// Rank 1's stream still reads the buffer that it receives into.
 void receiver_is_behind(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 5000;
   const Buffer buffer(world, kBytes), before(world, kBytes);
   device.fill(address_of(buffer), kBytes, std::byte{1});
@@ -259,7 +260,7 @@ void receiver_is_behind(Communicator& world) {
 
 /// Rank 0 has left before rank 1's device has taken what it sent.
 void sender_leaves(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 5000;
   const auto sent = pattern(0, 1, kBytes);
   if (world.rank() == 0) {
@@ -282,7 +283,7 @@ void sender_leaves(Communicator& world) {
 
 /// The stream waits instead of the host, and the buffer is forgotten meanwhile.
 void stream_waits(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 100'000;
   for (int round = 0; round < 10; ++round) {
     const Buffer buffer(world, kBytes);
@@ -300,7 +301,7 @@ void stream_waits(Communicator& world) {
 }
 
 void mistakes(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 100);
   std::vector<std::byte> host(100);
   const int other = 1 - world.rank();
@@ -353,7 +354,7 @@ void captured(Communicator& world) {
 
 /// Rank 1 dies: with a message for it, or while others still want what it has sent.
 void receiver_dies(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 5000);
   barrier(world);
   if (world.rank() == 1) ::raise(SIGKILL);
@@ -361,7 +362,7 @@ void receiver_dies(Communicator& world) {
 }
 
 void sender_dies(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 5000);
   char word = 0;
   if (world.rank() == 1) {
@@ -379,7 +380,7 @@ void sender_dies(Communicator& world) {
 
 /// A copy fails on the device of rank 1, by injection.
 void copy_fails(Communicator& world) {
-  const DeviceUnderTest device;
+  const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 5000);
   if (world.rank() == 0) return world.send(buffer.span(), 1);
   refused(rondo::Errc::cuda, "cuMemcpyDtoDAsync_v2", [&] { world.recv(buffer.span(), 0); });
@@ -393,7 +394,20 @@ void no_driver(Communicator& world) {
   refused(rondo::Errc::cuda, "there is no CUDA driver", [&] { Buffer(world, 1); });
 }
 
+/// Over PCIe the sender copies: that fails is its error, and the receiver hears that nothing comes.
+void write_fails(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  if (world.rank() == 1) {
+    refused(rondo::Errc::cuda, "cuMemcpyDtoDAsync", [&] { world.send(buffer.span(stream_of(device)), 0); });
+  } else {
+    refused(rondo::Errc::peer_failed, "the sender gave the message up",
+            [&] { world.recv(buffer.span(stream_of(device)), 1); });
+  }
+}
+
 const rondo::testing::Acts kActs{
+    {"write-fails", write_fails},
     {"around", around},
     {"many", many},
     {"copied", copied},

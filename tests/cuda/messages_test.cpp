@@ -99,6 +99,24 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
   CHECK(lines_of(ended.err).size() == 3);
 }
 
+TEST_CASE("between devices over PCIe the sender writes", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::vector<std::string> machine{"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"};
+  for (const char* const act : {"around", "many", "coming-and-going", "sender-is-behind", "receiver-is-behind",
+                                "sender-leaves", "stream-waits"}) {
+    check_ranks(MESSAGE_RANK, 2, act, machine);
+  }
+  auto words = machine;
+  words.emplace_back("FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700");
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "write-fails", words);
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  words = machine;
+  words.emplace_back("RONDO_LOG=info");
+  CHECK_THAT(run_ranks(MESSAGE_RANK, 2, "many", words).err,
+             ContainsSubstring("rank 1: the device is another, over PCIe: its memory is read by CUDA IPC, or written"));
+}
+
 TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   const auto ended = run_ranks(MESSAGE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});

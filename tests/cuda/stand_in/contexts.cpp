@@ -105,6 +105,14 @@ Result cuDeviceCanAccessPeer(int* can, Device from, Device to) {
   return Result::success;
 }
 
+Result cuDeviceGetP2PAttribute(int* value, PeerAttribute attribute, Device from, Device to) {
+  if (const Result result = entered("cuDeviceGetP2PAttribute"); result != Result::success) return result;
+  if (!is_device(from) || !is_device(to) || from == to) return Result::invalid_device;
+  if (attribute != PeerAttribute::native_atomics) return Result::invalid_value;
+  *value = machine().nvlink ? 1 : 0;
+  return Result::success;
+}
+
 Result cuDevicePrimaryCtxRetain(ContextHandle* context, Device device) {
   if (const Result result = entered("cuDevicePrimaryCtxRetain"); result != Result::success) return result;
   if (!is_device(device)) return Result::invalid_device;

@@ -18,6 +18,7 @@ RONDO_ENTRY(cuDeviceGetName, cuDeviceGetName);
 RONDO_ENTRY(cuDeviceGetUuid, cuDeviceGetUuid_v2);
 RONDO_ENTRY(cuDeviceGetAttribute, cuDeviceGetAttribute);
 RONDO_ENTRY(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer);
+RONDO_ENTRY(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute);
 RONDO_ENTRY(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
 RONDO_ENTRY(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
 RONDO_ENTRY(cuCtxPushCurrent, cuCtxPushCurrent_v2);

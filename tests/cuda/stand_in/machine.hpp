@@ -24,6 +24,7 @@ struct Machine {
   int devices = 1;                         ///< FAKECUDA_DEVICES
   std::vector<std::pair<int, int>> peers;  ///< FAKECUDA_PEERS: "0-1,2-3", "none"; all reach all when not given
   bool all_peers = true;
+  bool nvlink = true;             ///< FAKECUDA_NVLINK=0: they do so over PCIe
   std::uint64_t seed = 0;         ///< FAKECUDA_SEED: of the delays in streams; 0: none
   bool time_slice = false;        ///< FAKECUDA_TIME_SLICE=1: one kernel at a time on a device, of all processes
   int kernel_timeout_ms = 10000;  ///< FAKECUDA_KERNEL_TIMEOUT_MS, in that mode

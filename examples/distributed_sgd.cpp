@@ -6,6 +6,7 @@
 //
 //     rondo-run -n 4 distributed_sgd
 //     rondo-run -n 4 distributed_sgd --data DIR      # with the four files of MNIST, unpacked
+//     rondo-run -n 4 distributed_sgd --device cuda   # gradients averaged in the memory of CUDA devices
 
 #include <chrono>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,7 @@ struct Settings {
   float momentum = 0.9F;
   std::uint32_t seed = 1;
   std::size_t bucket_kib = 16;
+  std::string device = "cpu";
   std::filesystem::path save;
 };
 
@@ -88,6 +91,10 @@ double accuracy(rondo::Communicator& world, Network& network, const Digits& digi
 }
 
 void train(const Settings& settings) {
+  const bool on_device = settings.device == "cuda";
+  if (on_device && !rondo::cuda::available()) {
+    throw std::runtime_error("--device cuda: there is no CUDA device: " + rondo::cuda::why_unavailable());
+  }
   auto world = rondo::init();
   const bool speaks = world.rank() == 0;
 
@@ -95,7 +102,7 @@ void train(const Settings& settings) {
   const auto held_out = load_digits(settings.data, "t10k");
   Network network(digits.height, digits.width, settings.seed);
   Partition partition(digits.count(), settings.batch, settings.seed, world.rank(), world.size());
-  GradientBuckets buckets(world, network.gradients(), settings.bucket_kib * 1024);
+  GradientBuckets buckets(world, network.gradients(), settings.bucket_kib * 1024, on_device);
   Sgd sgd(network.parameters().size(), settings.lr, settings.momentum);
 
   // All copies start from the parameters of rank 0.
@@ -150,6 +157,10 @@ int main(int argc, char** argv) {
   app.add_option("--seed", settings.seed, "of the first parameters and the order of the digits")->capture_default_str();
   app.add_option("--bucket-kib", settings.bucket_kib, "size of a bucket of gradients, in KiB")
       ->check(check_positive)
+      ->capture_default_str();
+  app.add_option("--device", settings.device,
+                 "where gradients are averaged: in the memory of the cpu or of cuda devices")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--save", settings.save, "write the parameters here, as a vector of floats in IDX format");
   try {

@@ -207,8 +207,8 @@ void registered(Communicator& world) {
   }
 }
 
-/// Rank 0 sends what its stream has yet to write; the host waits for nothing.
-void sender_is_behind(Communicator& world) {
+/// Rank 0 sends what its stream has yet to write; the host waits for nothing. To a device or to the host.
+void sender_is_behind(Communicator& world, bool to_host) {
   const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 5000;
   const Buffer buffer(world, kBytes);
@@ -220,29 +220,33 @@ void sender_is_behind(Communicator& world) {
     device.write(address_of(buffer), written);
     Work sent = world.isend(buffer.span(stream_of(device)), 1);
     world.send(std::span(&word, 1), 1, Tag{1});
+    for (int i = 0; i < 1000; ++i) require(!sent.test(), "it was taken before it was written");
     world.recv(std::span(&word, 1), 1, Tag{1});
     held.let_go();
     sent.wait();
   } else {
-    Work received = world.irecv(buffer.span(), 0);
+    std::vector<std::byte> host(kBytes);
+    Work received = to_host ? world.irecv(std::span(host), 0) : world.irecv(buffer.span(), 0);
     world.recv(std::span(&word, 1), 0, Tag{1});
     for (int i = 0; i < 1000; ++i) require(!received.test(), "it came before it was written");
     world.send(std::span(&word, 1), 0, Tag{1});
     received.wait();
+    if (to_host) return require(host == written, "what the stream wrote");
     check(device, buffer, 0, written, "what the stream wrote");
   }
 }
 
-/// Rank 1's stream still reads the buffer that it receives into.
-void receiver_is_behind(Communicator& world) {
+/// Rank 1's stream still reads the buffer that it receives into. From a device or from the host.
+void receiver_is_behind(Communicator& world, bool from_host) {
   const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 5000;
   const Buffer buffer(world, kBytes), before(world, kBytes);
   device.fill(address_of(buffer), kBytes, std::byte{1});
   char word = 0;
   if (world.rank() == 0) {
-    put(device, buffer, 0, pattern(0, 1, kBytes));
-    Work sent = world.isend(buffer.span(), 1);
+    const auto host = pattern(0, 1, kBytes);
+    put(device, buffer, 0, host);
+    Work sent = from_host ? world.isend(std::span(host), 1) : world.isend(buffer.span(), 1);
     world.send(std::span(&word, 1), 1, Tag{1});
     sent.wait();
   } else {
@@ -415,8 +419,10 @@ const rondo::testing::Acts kActs{
     {"to-itself", to_itself},
     {"coming-and-going", coming_and_going},
     {"registered", registered},
-    {"sender-is-behind", sender_is_behind},
-    {"receiver-is-behind", receiver_is_behind},
+    {"sender-is-behind", [](Communicator& world) { sender_is_behind(world, false); }},
+    {"sender-is-behind-to-host", [](Communicator& world) { sender_is_behind(world, true); }},
+    {"receiver-is-behind", [](Communicator& world) { receiver_is_behind(world, false); }},
+    {"receiver-is-behind-from-host", [](Communicator& world) { receiver_is_behind(world, true); }},
     {"sender-leaves", sender_leaves},
     {"stream-waits", stream_waits},
     {"mistakes", mistakes},

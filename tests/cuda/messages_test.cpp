@@ -43,10 +43,12 @@ TEST_CASE("memory that is freed and allocated again is unmapped by the others fi
 
 TEST_CASE("a send waits on the device for what its stream has yet to write", "[cuda][messages]") {
   check_ranks(MESSAGE_RANK, 2, "sender-is-behind");
+  check_ranks(MESSAGE_RANK, 2, "sender-is-behind-to-host");
 }
 
 TEST_CASE("a receive waits on the device for what its stream has yet to read", "[cuda][messages]") {
   check_ranks(MESSAGE_RANK, 2, "receiver-is-behind");
+  check_ranks(MESSAGE_RANK, 2, "receiver-is-behind-from-host");
 }
 
 TEST_CASE("what has come is received though its sender has left", "[cuda][messages]") {

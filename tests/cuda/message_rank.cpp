@@ -9,6 +9,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/rank_device.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
@@ -206,6 +207,50 @@ void registered(Communicator& world) {
     require(device.content(in.address(), kBytes) == pattern(left, round, kBytes), "registered memory");
   }
 }
+
+/// Memory that others cannot map goes through the host, again and again.
+void unmappable(Communicator& world) {
+  using rondo::cuda::Address;
+  using rondo::cuda::Result;
+  using rondo::cuda::StreamHandle;
+  using rondo::testing::driver_function;
+  const DeviceUnderTest device(own_device(world));
+  const auto [right, left] = Neighbours(world);
+  constexpr std::size_t kBytes = 5000;
+  constexpr unsigned kForAll = 1;
+  const Buffer in(world, kBytes);
+  const rondo::cuda::Current current(device.context);
+  Address pooled = 0, managed = 0;
+  require(driver_function<Result(Address*, std::size_t, StreamHandle)>("cuMemAllocAsync")(
+              &pooled, kBytes, device.stream.handle()) == Result::success,
+          "memory of a pool");
+  require(driver_function<Result(Address*, std::size_t, unsigned)>("cuMemAllocManaged")(&managed, kBytes, kForAll) ==
+              Result::success,
+          "managed memory");
+  for (int round = 0; round < 5; ++round) {
+    for (const Address address : {pooled, managed}) {
+      const auto sent = pattern(world.rank(), round, kBytes);
+      device.write(address, sent);
+      const device_span<std::byte> out(reinterpret_cast<std::byte*>(address), kBytes, stream_of(device));
+      world.sendrecv(out, right, in.span(), left);
+      check(device, in, 0, pattern(left, round, kBytes), "memory that cannot be mapped");
+    }
+  }
+  driver_function<Result(Address, StreamHandle)>("cuMemFreeAsync")(pooled, device.stream.handle());
+  device.driver().must(device.driver().cuMemFree, managed);
+}
+
+/// More messages than there are events, one at a time.
+void in_a_row(Communicator& world) {
+  const auto [right, left] = Neighbours(world);
+  const Buffer out(world, 100), in(world, 100);
+  for (std::size_t i = 0; i < 2 * rondo::detail::RankDevice::kEvents; ++i) {
+    world.sendrecv(out.span(), right, in.span(), left);
+  }
+}
+
+/// Ranks that are threads of one process.
+void threads(Communicator&) { rondo::testing::run_ranks(3, around); }
 
 /// Rank 0 sends what its stream has yet to write; the host waits for nothing. To a device or to the host.
 void sender_is_behind(Communicator& world, bool to_host) {
@@ -419,6 +464,9 @@ const rondo::testing::Acts kActs{
     {"to-itself", to_itself},
     {"coming-and-going", coming_and_going},
     {"registered", registered},
+    {"unmappable", unmappable},
+    {"in-a-row", in_a_row},
+    {"threads", threads},
     {"sender-is-behind", [](Communicator& world) { sender_is_behind(world, false); }},
     {"sender-is-behind-to-host", [](Communicator& world) { sender_is_behind(world, true); }},
     {"receiver-is-behind", [](Communicator& world) { receiver_is_behind(world, false); }},

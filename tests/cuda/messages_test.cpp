@@ -119,6 +119,29 @@ TEST_CASE("between devices over PCIe the sender writes", "[cuda][messages][stand
              ContainsSubstring("rank 1: the device is another, over PCIe: its memory is read by CUDA IPC, or written"));
 }
 
+TEST_CASE("memory that others cannot map goes through the host, and the log says why once", "[cuda][messages]") {
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "unmappable");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, ContainsSubstring("memory pool") && ContainsSubstring("it is managed"));
+  CHECK(lines_of(ended.err).size() == 4);
+}
+
+TEST_CASE("ranks of one process send memory of their device through the host, and the log says why once",
+          "[cuda][messages]") {
+  const auto ended = run_ranks(MESSAGE_RANK, 1, "threads");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  const auto lines = lines_of(ended.err);
+  CHECK(lines.size() == 3);
+  for (const std::string& line : lines) CHECK_THAT(line, ContainsSubstring("it is a thread of the same process"));
+}
+
+TEST_CASE("messages one after the other never run out of events", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  check_ranks(MESSAGE_RANK, 2, "in-a-row", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
+}
+
 TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   const auto ended = run_ranks(MESSAGE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});

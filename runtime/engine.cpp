@@ -116,7 +116,6 @@ void Engine::give_unexpected_memory(std::unique_ptr<Unexpected> memory) {
   const std::size_t bytes = memory->payload.capacity();
   if (unexpected_memory_.size() >= kKeptMessages || bytes > kKeptBytes - unexpected_bytes_) return;
   unexpected_bytes_ += bytes;
-  memory->payload.clear();
   memory->complete = false;
   memory->claimed_by = nullptr;
   unexpected_memory_.push_back(std::move(memory));

@@ -265,7 +265,7 @@ void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload
   if (landing.receive) {
     landing.receive->take(payload);
   } else if (landing.unexpected) {
-    landing.unexpected->payload.assign(payload.begin(), payload.end());
+    landing.unexpected->payload.assign(payload);
   }
   finish(header, landing);
 }

@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -14,11 +17,35 @@ class ReceiveMessage;
 struct InUnexpected;
 struct InBucket;
 
+/// Bytes that are not set to anything before they are written.
+class Payload {
+ public:
+  void resize(std::size_t size) {
+    if (size > capacity_) {
+      memory_.reset(new std::byte[size]);
+      capacity_ = size;
+    }
+    size_ = size;
+  }
+  void assign(std::span<const std::byte> bytes) {
+    resize(bytes.size());
+    if (!bytes.empty()) std::memcpy(memory_.get(), bytes.data(), bytes.size());
+  }
+  std::byte* data() noexcept { return memory_.get(); }
+  std::size_t capacity() const noexcept { return capacity_; }
+  operator std::span<const std::byte>() const noexcept { return {memory_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
 /// A message that came before its receive was posted. `rts` has no payload here: it waits at the sender.
 struct Unexpected : ListNode<Unexpected, InUnexpected>, ListNode<Unexpected, InBucket> {
   FrameHeader header;
   int source = -1;  // in the group
-  std::vector<std::byte> payload;
+  Payload payload;
   bool complete = false;
   ReceiveMessage* claimed_by = nullptr;
 

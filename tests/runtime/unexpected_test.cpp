@@ -1,6 +1,8 @@
 #include "runtime/unexpected.hpp"
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tests/support/catch.hpp"
@@ -82,4 +84,18 @@ TEST_CASE("who is thousands of messages behind looks at a few of them", "[runtim
   }
   CHECK(early.messages.empty());
   CHECK(looks < 3 * kBehind * 10);
+}
+
+TEST_CASE("a payload's memory is kept for the next one", "[runtime][unexpected]") {
+  Payload payload;
+  payload.resize(1000);
+  const std::byte* const memory = payload.data();
+  const std::vector<std::byte> bytes(500, std::byte{7});
+  payload.assign(bytes);
+  CHECK(payload.data() == memory);
+  CHECK(payload.capacity() == 1000);
+  const std::span<const std::byte> view = payload;
+  CHECK(std::vector<std::byte>(view.begin(), view.end()) == bytes);
+  payload.assign({});
+  CHECK(std::span<const std::byte>(payload).empty());
 }

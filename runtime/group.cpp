@@ -82,6 +82,14 @@ ReceiveMessage* Group::match(const FrameHeader& header, int source) {
   return nullptr;
 }
 
+bool Group::awaits(const FrameHeader& header, int source) noexcept {
+  auto& posted = posted_[header.context];
+  for (ReceiveMessage* receive = posted.head(); receive; receive = posted.next(*receive)) {
+    if (receive->matches(source, key_of(header))) return true;
+  }
+  return false;
+}
+
 void Group::unpost(ReceiveMessage& receive) noexcept {
   posted_[receive.operation_ ? FrameHeader::collective : FrameHeader::point_to_point].remove(receive);
 }

@@ -47,6 +47,8 @@ class Group {
 
   // Matching: posted receives and unexpected messages, each in order, point to point and collective apart.
   ReceiveMessage* match(const FrameHeader& header, int source);
+  /// Whether there is a posted receive for it.
+  bool awaits(const FrameHeader& header, int source) noexcept;
   Unexpected* find_unexpected(FrameHeader::Context context, const ReceiveMessage& receive);
   Unexpected* find_unexpected(int source, Tag tag);
   Unexpected& add_unexpected(const FrameHeader& header, int source);

@@ -270,6 +270,12 @@ void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload
   finish(header, landing);
 }
 
+bool Peer::expects(const FrameHeader& header) const {
+  if (header.kind != FrameKind::eager) return true;
+  Group* const group = engine_.find_group(header.communicator);
+  return group && group->awaits(header, group->member(world_rank_));
+}
+
 std::byte* Peer::accept(const FrameHeader& header) {
   if (header.kind == FrameKind::device) {
     inbox_.resize(std::min<std::size_t>(header.bytes, kLongestDeviceFrame));

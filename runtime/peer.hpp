@@ -75,6 +75,7 @@ class Peer final : public Sink {
 
   // What the link brings.
   void deliver(const FrameHeader& header, std::span<const std::byte> payload) override;
+  bool expects(const FrameHeader& header) const override;
   std::byte* accept(const FrameHeader& header) override;
   void arrived(const FrameHeader& header) override;
   void passed(Descriptor descriptor, std::uint64_t number) override;

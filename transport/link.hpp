@@ -31,6 +31,9 @@ class Sink {
   /// A frame whose whole payload is in the link's memory. `payload` is valid during the call: copy or reduce out of it.
   virtual void deliver(const FrameHeader& header, std::span<const std::byte> payload) = 0;
 
+  /// A frame like this would find the place that it was meant for. If not, it may be better off a poll later.
+  virtual bool expects(const FrameHeader&) const { return true; }
+
   /// A frame whose payload is still to come: the place for its `header.bytes`, or nullptr to have it thrown away.
   /// The place belongs to the link until `arrived`, or until `Link::discard`.
   virtual std::byte* accept(const FrameHeader& header) = 0;

@@ -161,7 +161,11 @@ void SocketLink::release(Outgoing& frame) {
 
 std::size_t SocketLink::poll(Sink& sink) {
   std::size_t moved = queue_.empty() ? 0 : flush();
-  for (int reads = 0; reads < kReadsPerPoll; ++reads) {
+  if (held_) {
+    ++moved;
+    begin_long(sink);
+  }
+  for (int reads = 0; reads < kReadsPerPoll && !held_; ++reads) {
     if (!read(sink, moved)) break;
   }
   if (dead_ && !reported_) {
@@ -219,7 +223,7 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
 
 std::size_t SocketLink::parse(Sink& sink) {
   std::size_t frames = 0;
-  while (!in_payload_ && spill_end_ - spill_begin_ >= sizeof(FrameHeader)) {
+  while (!in_payload_ && !held_ && spill_end_ - spill_begin_ >= sizeof(FrameHeader)) {
     FrameHeader header;
     std::memcpy(&header, spill_.data() + spill_begin_, sizeof header);
     spill_begin_ += sizeof header;
@@ -249,11 +253,19 @@ void SocketLink::begin(Sink& sink, const FrameHeader& header) {
     return;
   }
   current_ = header;
+  held_ = !sink.expects(header);
+  if (!held_) begin_long(sink);
+}
+
+// The payload of current_ gets its place.
+void SocketLink::begin_long(Sink& sink) {
+  const std::size_t here = spill_end_ - spill_begin_;
+  held_ = false;
   in_payload_ = true;
-  remaining_ = static_cast<std::size_t>(header.bytes) - here;
-  place_ = sink.accept(header);
+  remaining_ = static_cast<std::size_t>(current_.bytes) - here;
+  place_ = sink.accept(current_);
   if (place_) {
-    std::memcpy(place_, payload, here);
+    std::memcpy(place_, spill_.data() + spill_begin_, here);
     place_ += here;
   }
   spill_begin_ = spill_end_;

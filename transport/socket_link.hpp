@@ -39,6 +39,7 @@ class SocketLink final : public Link {
   bool read(Sink& sink, std::size_t& moved);
   std::size_t parse(Sink& sink);
   void begin(Sink& sink, const FrameHeader& header);
+  void begin_long(Sink& sink);
   void fail(int error);
 
   Descriptor socket_;
@@ -56,6 +57,7 @@ class SocketLink final : public Link {
   std::size_t spill_end_ = 0;
 
   bool in_payload_ = false;  // current_ has been accepted and is not complete
+  bool held_ = false;        // current_ has not been accepted yet
   FrameHeader current_;
   std::byte* place_ = nullptr;  // of current_; nullptr: thrown away
   std::size_t remaining_ = 0;   // payload bytes of current_ still to come

@@ -7,6 +7,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -53,6 +54,32 @@ TEST_CASE("a message above the eager limit waits for its receive, one at the lim
         world.recv(std::span(got), other, Tag{2});
         at_limit.wait();
         above.wait();
+      },
+      config);
+}
+
+TEST_CASE("a long message behind the one that is received stays with the system until its receive", "[runtime][p2p]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  std::atomic<bool> sent{false};
+  run_ranks(
+      2,
+      [&](Communicator& world) {
+        std::vector<int> first = numbers(10'000, 1), second = numbers(10'000, 2);
+        barrier(world);  // there is a connection
+        if (world.rank() == 0) {
+          world.send(std::span(first), 1, Tag{1});
+          world.send(std::span(second), 1, Tag{2});
+          sent = true;
+          return;
+        }
+        while (!sent) std::this_thread::yield();
+        std::vector<int> got(first.size());
+        world.recv(std::span(got), 0, Tag{1});
+        require(got == first, "the first message");
+        require(!CommunicatorAccess::group(world, "test").has_unexpected(), "the second has been copied");
+        world.recv(std::span(got), 0, Tag{2});
+        require(got == second, "the second message");
       },
       config);
 }

@@ -40,6 +40,7 @@ class Recorder final : public detail::Sink {
   void deliver(const detail::FrameHeader& header, std::span<const std::byte> payload) override {
     frames.push_back({header, {payload.begin(), payload.end()}});
   }
+  bool expects(const detail::FrameHeader&) const override { return expecting; }
   std::byte* accept(const detail::FrameHeader& header) override {
     if (refuse != 0 && header.tag == refuse) return nullptr;
     landing.assign(static_cast<std::size_t>(header.bytes), std::byte{0});
@@ -53,6 +54,7 @@ class Recorder final : public detail::Sink {
 
   std::vector<Frame> frames;
   std::vector<std::byte> landing;
+  bool expecting = true;
   std::uint32_t refuse = 0;  // the tag of a frame whose payload is not wanted
   int closed_count = 0;
   std::string cause;

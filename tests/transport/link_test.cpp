@@ -218,6 +218,26 @@ TEST_CASE("a payload that nobody wants is thrown away and the next frame arrives
   CHECK(right.frames.back().payload == wanted.storage);
 }
 
+TEST_CASE("a long payload that nobody expects waits in the socket for one poll", "[transport][socket_link]") {
+  const std::string kind = GENERATE("tcp over IPv4", "unix", "unix, header-sized spill");
+  CAPTURE(kind);
+  Ends ends = make(kind);
+  Recorder right;
+  TestFrame frame(1, pattern(50'000, 1));
+  ends.first->send(frame);
+  REQUIRE(frame.sent == 1);
+  right.expecting = false;
+  while (ends.second->poll(right) == 0) continue;
+  CHECK(right.landing.empty());
+  REQUIRE(right.frames.empty());
+  for (int polls = 0; right.frames.empty() && polls < 2; ++polls) {
+    CHECK(ends.second->poll(right) > 0);
+    CHECK((!right.landing.empty() || !right.frames.empty()));
+  }
+  REQUIRE(right.frames.size() == 1);
+  CHECK(right.frames[0].payload == frame.storage);
+}
+
 TEST_CASE("a socket that brings no frames of ours is given up", "[transport][socket_link]") {
   int fds[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);

@@ -83,11 +83,11 @@ constexpr TuningRule kTable[] = {
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
+    {C::broadcast, kAnyBytes, 1, 2, Crowd::any, {chain, 1 * MiB}},
+    {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 256 * KiB}},
     {C::broadcast, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::broadcast, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
-    {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {linear, 1 * MiB}},
-    {C::broadcast, 1 * MiB, 1, 4, Crowd::any, {chain, 64 * KiB}},
-    {C::broadcast, kAnyBytes, 1, 2, Crowd::any, {chain, 256 * KiB}},
+    {C::broadcast, 1 * MiB, 3, 4, Crowd::any, {chain, 64 * KiB}},
     {C::broadcast, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::scatter, 32 * KiB, 3, kAnyRanks, Crowd::oversubscribed, {tree, 0}},

@@ -1,6 +1,7 @@
 #include "collectives/device_work.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <rondo/error.hpp>
@@ -25,8 +26,8 @@ struct IsOver {
 
 std::function<void(const std::exception_ptr&)> DeviceEvent::ended(const std::shared_ptr<DeviceEvent>& event,
                                                                   std::shared_ptr<void> held) {
-  return [event, held = std::move(held)](const std::exception_ptr& failure) {
-    event->failure = failure;
+  return [event, held = std::move(held)](const std::exception_ptr& error) {
+    event->failure = error;
     event->over = true;
   };
 }
@@ -58,6 +59,7 @@ void DeviceWork::follow(const DeviceBuffer& buffer) {
   const cuda::Current current(device_.context);
   const cuda::Driver& driver = device_.context.driver();
   driver.must(driver.cuStreamWaitEvent, device_.collectives.stream(), buffer.before, 0U);
+  followed_.push_back(buffer.before);
 }
 
 Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
@@ -137,23 +139,31 @@ Task DeviceWork::come() {
 
 // What has been told to be done with may be recorded anew; then it only seems not to be done.
 bool DeviceWork::is_done(const Wait& wait) const {
+  return peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket);
+}
+
+// The device goes through its waits in order. Those from the first that is not over are to be named, each member once:
+// later ones may wait for this rank.
+bool DeviceWork::awaits(int member) const {
   try {
     const cuda::Current current(device_.context);
-    return peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket);
+    const auto started = [&](cuda::EventHandle event) { return device_.local_events.done(event); };
+    if (!std::all_of(followed_.begin(), followed_.end(), started)) return false;
+    auto wait = std::find_if(waits_.begin(), waits_.end(), [&](const Wait& one) { return !is_done(one); });
+    for (std::set<int> named; wait != waits_.end() && named.insert(wait->member).second; ++wait) {
+      if (wait->member == member) return !is_done(*wait);
+    }
   } catch (const cuda::CudaError&) {
-    return false;
+    // The failure itself will be told.
   }
+  return false;
 }
 
 Task DeviceWork::end() {
   const auto here = std::make_shared<DeviceEvent>();
   last_ = device_.collectives.mark(DeviceEvent::ended(here, held_));
-  // Whoever has died before he has come to what is waited for here will never come to it.
-  const auto awaits = [this](int member) {
-    return std::any_of(waits_.begin(), waits_.end(),
-                       [&](const Wait& wait) { return wait.member == member && !is_done(wait); });
-  };
-  Until done(operation_, IsOver<decltype(awaits)>{here->over, awaits}, 1);
+  const auto awaited = [this](int member) { return awaits(member); };
+  Until done(operation_, IsOver<decltype(awaited)>{here->over, awaited}, 1);
   co_await done;
   ended_ = true;
   held_.reset();

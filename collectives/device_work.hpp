@@ -84,10 +84,12 @@ class DeviceWork {
   };
   bool try_record(cuda::EventTicket& ticket, int users);
   bool is_done(const Wait& wait) const;
+  bool awaits(int member) const;
 
   Operation& operation_;
   DevicePeers& peers_;
   RankDevice::Opened& device_;
+  std::vector<cuda::EventHandle> followed_;
   std::vector<Wait> waits_;
   std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
   std::shared_ptr<cuda::Copies::Running> last_;

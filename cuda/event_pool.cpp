@@ -33,11 +33,12 @@ void EventPool::destroy() noexcept {
 
 std::optional<EventTicket> EventPool::record(StreamHandle stream, int users) {
   if (free_.empty()) return std::nullopt;
-  const std::uint32_t index = free_.back();
+  // The one that has been free for the longest: whoever still asks for an earlier use hears the truth.
+  const std::uint32_t index = free_.front();
   Slot& slot = slots_[index];
   const Driver& driver = context_.driver();
   driver.must(driver.cuEventRecord, slot.event, stream);
-  free_.pop_back();
+  free_.erase(free_.begin());
   slot.users = users;
   return EventTicket{index, ++slot.generation};
 }

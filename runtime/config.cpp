@@ -90,7 +90,7 @@ std::string names(Enum first, Enum last) {
 void read_algorithms(Config& config, std::string_view text) {
   const auto parse = [&](std::string_view name) {
     const auto algorithm = parse_algorithm(name);
-    if (!algorithm) reject(name, "one of " + names(Algorithm::automatic, Algorithm::two_level));
+    if (!algorithm) reject(name, "one of " + names(Algorithm::automatic, Algorithm::leader));
     return *algorithm;
   };
   for (std::string_view rest = text; !rest.empty();) {

@@ -86,7 +86,7 @@ class Line {
     const auto algorithm = parse_algorithm(words_[5]);
     if (algorithm && has_algorithm(collective, *algorithm)) return *algorithm;
     std::string known;
-    for (int i = 0; i <= static_cast<int>(Algorithm::two_level); ++i) {
+    for (int i = 0; i <= static_cast<int>(Algorithm::leader); ++i) {
       const auto one = static_cast<Algorithm>(i);
       if (has_algorithm(collective, one)) known += (known.empty() ? "" : ", ") + std::string(to_string(one));
     }

@@ -1,6 +1,7 @@
 // A rank whose collectives work on memory of a device: collective_rank ACT. Started by rondo-run. Ends with 0 when all
 // was as it must be, else it says what was not.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -183,38 +184,45 @@ void all(Communicator& world) {
       world, [](std::int64_t a, std::int64_t b) { return a * 3 + b; }, 999);
 }
 
-/// What a stream has yet to write is combined, what it has yet to read is not overwritten, and the host waits for
-/// nothing but the result.
-void in_order_of_the_stream(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kCount = 3000;
-  const rondo::cuda::buffer<float> in(world, kCount), out(world, kCount);
-  const auto address = [](const auto& buffer) { return reinterpret_cast<std::uintptr_t>(buffer.data()); };
-  device.fill(address(in), kCount * 4, std::byte{0});
-  device.fill(address(out), kCount * 4, std::byte{0x11});
-  const std::vector<float> written(kCount, static_cast<float>(world.rank() + 1));
-  std::vector<std::byte> before(kCount * 4);
-  HeldStream held(device);
-  device.write(address(in), std::as_bytes(std::span(written)));
-  device.read(address(out), before);
-  Work work =
-      iall_reduce(world, device_span<const float>(in.span(stream_of(device))), out.span(stream_of(device)), rondo::sum);
-  for (int i = 0; i < 1000; ++i) require(!work.test(), "it was done before it could be");
-  held.let_go();
-  work.wait_on(stream_of(device));
-  std::vector<std::byte> after(kCount * 4);
-  device.read(address(out), after);
-  device.stream.synchronize();
-  require(before == std::vector<std::byte>(kCount * 4, std::byte{0x11}), "what was there before");
-  const auto size = static_cast<float>(world.size());
-  const std::vector<float> wanted(kCount, size * (size + 1) / 2);
-  const auto bytes = std::as_bytes(std::span(wanted));
-  require(std::equal(after.begin(), after.end(), bytes.begin()), "what came after on the stream");
-}
-
 template <typename T>
 std::uintptr_t address_of(const rondo::cuda::buffer<T>& buffer) {
   return reinterpret_cast<std::uintptr_t>(buffer.data());
+}
+
+/// What a stream has yet to write is combined, what it has yet to read is not overwritten, and the host waits for
+/// nothing but the result.
+template <typename Op>
+void in_order_of_the_stream(Communicator& world, Op op) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kCount = 3000;
+  constexpr std::size_t kBytes = kCount * sizeof(float);
+  const rondo::cuda::buffer<float> in(world, kCount), out(world, kCount);
+  device.fill(address_of(in), kBytes, std::byte{0});
+  device.fill(address_of(out), kBytes, std::byte{0x11});
+  rondo::cuda::Staging staging(device.context);
+  const auto written = staging.take(kBytes), before = staging.take(kBytes), after = staging.take(kBytes);
+  std::fill_n(reinterpret_cast<float*>(written.data()), kCount, static_cast<float>(world.rank() + 1));
+  HeldStream held(device);
+  device.write(address_of(in), {written.data(), kBytes});
+  device.read(address_of(out), {before.data(), kBytes});
+  Work work = iall_reduce(world, device_span<const float>(in.span(stream_of(device))), out.span(stream_of(device)), op);
+  for (int i = 0; i < 1000; ++i) require(!work.test(), "it was done before it could be");
+  held.let_go();
+  work.wait_on(stream_of(device));
+  device.read(address_of(out), {after.data(), kBytes});
+  device.stream.synchronize();
+  require(std::count(before.data(), before.data() + kBytes, std::byte{0x11}) == kBytes, "what was there before");
+  const auto size = static_cast<float>(world.size());
+  const std::vector<float> wanted(kCount, size * (size + 1) / 2);
+  const auto bytes = std::as_bytes(std::span(wanted));
+  require(std::equal(bytes.begin(), bytes.end(), after.data()), "what came after on the stream");
+}
+
+void in_order_on_the_device(Communicator& world) { in_order_of_the_stream(world, rondo::sum); }
+
+/// There is no kernel for it.
+void in_order_on_the_host(Communicator& world) {
+  in_order_of_the_stream(world, [](float a, float b) { return a + b; });
 }
 
 /// Each rank's device in turn is late: the others' wait for what it is to be given, and what they are given is there
@@ -326,6 +334,24 @@ void copy_fails(Communicator& world) {
   fails(world, [](float a, float b) { return a - b; });
 }
 
+/// A device that does not come to it in time is named.
+void late_is_named(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const rondo::cuda::buffer<float> data(world, 1000);
+  device.fill(address_of(data), 4000, std::byte{0});
+  std::optional<HeldStream> held;
+  if (world.rank() == 1) held.emplace(device);
+  Options options;
+  if (world.rank() != 1) options.timeout = std::chrono::seconds(1);
+  try {
+    all_reduce(world, data.span(stream_of(device)), rondo::sum, options);
+  } catch (const rondo::Error& error) {
+    std::printf("%s\n", error.what());
+    return;
+  }
+  throw std::runtime_error("no error");
+}
+
 /// One rank's buffer is the host's, the others' are of the device.
 void one_is_on_the_host(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -382,11 +408,13 @@ const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
     {"by-messages", by_messages},
-    {"in-order-of-the-stream", in_order_of_the_stream},
+    {"in-order-on-the-device", in_order_on_the_device},
+    {"in-order-on-the-host", in_order_on_the_host},
     {"late-devices", late_devices},
     {"ahead-of-the-device", ahead_of_the_device},
     {"memory-comes-again", memory_comes_again},
     {"launch-fails", launch_fails},
+    {"late-is-named", late_is_named},
     {"one-is-on-the-host", one_is_on_the_host},
     {"one-dies-with-work-queued", one_dies_with_work_queued},
     {"copy-fails", copy_fails},

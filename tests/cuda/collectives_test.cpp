@@ -2,11 +2,13 @@
 #include <string>
 
 #include "tests/cuda/device_ranks.hpp"
+#include "tests/cuda/device_under_test.hpp"
 
 // Collectives on memory of devices, between processes under rondo-run (collective_rank.cpp).
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
+using rondo::testing::is_stand_in;
 
 TEST_CASE("collectives on devices give the bits that they give on the host", "[cuda][collectives]") {
   const std::string transport = GENERATE("shm", "tcp");
@@ -21,10 +23,13 @@ TEST_CASE("collectives on devices that are late, by many seeds", "[cuda][collect
 }
 
 TEST_CASE("a collective on devices comes where its stream has it", "[cuda][collectives]") {
-  check_ranks(COLLECTIVE_RANK, 3, "in-order-of-the-stream");
+  const std::string act = GENERATE("in-order-on-the-device", "in-order-on-the-host");
+  check_ranks(COLLECTIVE_RANK, 3, act);
 }
 
-TEST_CASE("ranks of several devices map each other's, or take the way through the host", "[cuda][collectives]") {
+TEST_CASE("ranks of several devices map each other's, or take the way through the host",
+          "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
   for (const char* const act : {"all", "algorithms", "by-messages"}) {
     check_ranks(COLLECTIVE_RANK, 3, act, {"FAKECUDA_DEVICES=2"});
     // The log says that.
@@ -57,6 +62,14 @@ TEST_CASE("memory that collectives have mapped is freed, and mapped anew", "[cud
   check_ranks(COLLECTIVE_RANK, 3, "memory-comes-again");
 }
 
+TEST_CASE("a device that is late is named when time is up", "[cuda][collectives]") {
+  if (!HAS_KERNELS) return;
+  const auto ended = run_ranks(COLLECTIVE_RANK, 3, "late-is-named");
+  INFO(ended.out << ended.err);
+  CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 1000, sum, leader, on a device) #1: waiting 1 s for "
+                                          "rank 1"));
+}
+
 TEST_CASE("a collective of buffers on the host and on devices is an error of all ranks", "[cuda][collectives]") {
   const auto ended = run_ranks(COLLECTIVE_RANK, 2, "one-is-on-the-host");
   INFO(ended.out << ended.err);
@@ -66,8 +79,8 @@ TEST_CASE("a collective of buffers on the host and on devices is an error of all
   CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 10, sum, direct)"));
 }
 
-TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", "[cuda][collectives]") {
-  if (!HAS_KERNELS) return;
+TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", "[cuda][collectives][stand-in]") {
+  if (!HAS_KERNELS || !is_stand_in()) return;
   const auto ended = run_ranks(COLLECTIVE_RANK, 2, "launch-fails", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
@@ -75,7 +88,8 @@ TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", 
   CHECK_THAT(ended.out, ContainsSubstring("cuLaunchKernel: got CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
 }
 
-TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[cuda][collectives]") {
+TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
   const std::string call = GENERATE("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync");
   // The first of the latter is the test's own.
   const std::string nth = call == "cuMemcpyHtoDAsync" ? "2" : "1";

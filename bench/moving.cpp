@@ -33,7 +33,7 @@ class Moving final : public Exercise {
   }
 
   void run() override {
-    memory_.with(buffers_.input(), buffers_.output(), [this](auto in, auto out) { run_on(in, out); });
+    memory_.with(buffers_.input(), buffers_.output(), [this](auto in, auto out) { this->run_on(in, out); });
   }
 
   std::size_t wrong() const override {

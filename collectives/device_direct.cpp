@@ -80,9 +80,13 @@ class OnDevices {
   Range own_part() const {
     const Range all = moves_.whole(Buffer::input);
     const Range slice = plan_.blocks.in(Buffer::input, rank_);
+    const bool rooted = plan_.collective == Collective::reduce;
     if (plan_.collective == Collective::reduce_scatter || plan_.algorithm == Algorithm::sliced) return slice;
-    if (plan_.collective == Collective::reduce) return moves_.is_root() ? all : Range{};
-    if (plan_.algorithm == Algorithm::leader && on_one_device()) return rank_ == 0 ? all : Range{};
+    if (plan_.algorithm == Algorithm::leader) {
+      if (!on_one_device()) return slice;
+      return rank_ == (rooted ? plan_.root : 0) ? all : Range{};
+    }
+    if (rooted) return moves_.is_root() ? all : Range{};
     return for_itself() ? all : slice;
   }
   bool for_itself() const { return plan_.algorithm == Algorithm::direct && !anybody_in_place(shares_); }

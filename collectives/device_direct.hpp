@@ -23,10 +23,12 @@ struct DeviceShare {
 /// lies, at the latest when all that the others' streams had been given is done. P ranks, n bytes of the vector, m of
 /// a block; bytes read and written by all together:
 ///
-///     all_reduce   leader   rank 0 combines all for all           2Pn, by one kernel: where all share a device
+///     all_reduce   leader   rank 0 combines all for all           2Pn, by one kernel; on several devices `sliced`
 ///                  sliced   each its slice for all                2Pn
 ///                  direct   each all, for itself                  P(P+1)n; in place `sliced`
-///     reduce       sliced   each its slice for the root           (P+1)n; others: the root alone
+///     reduce       leader   the root alone                        (P+1)n; on several devices `sliced`
+///                  sliced   each its slice for the root           (P+1)n
+///                  direct   the root alone                        (P+1)n
 ///     reduce_scatter        each its own block                    (P+1)n
 ///     others                each copies what belongs to it        2n, 2Pn, ...
 ///

@@ -79,6 +79,7 @@ bool DeviceWork::try_record(cuda::EventTicket& ticket, int users) {
 void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   if (ticket == kNothing) return;
   const int world_rank = operation_.group().world_rank(member);
+  if (!peers_.reaches(world_rank)) return lost_.push_back(member);
   peers_.events(world_rank).wait(ticket, device_.collectives.stream());
   peers_.used(world_rank, ticket);
   waits_.push_back({member, ticket});
@@ -139,12 +140,13 @@ Task DeviceWork::come() {
 
 // What has been told to be done with may be recorded anew; then it only seems not to be done.
 bool DeviceWork::is_done(const Wait& wait) const {
-  return peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket);
+  return reaches(wait.member) && peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket);
 }
 
 // The device goes through its waits in order. Those from the first that is not over are to be named, each member once:
 // later ones may wait for this rank.
 bool DeviceWork::awaits(int member) const {
+  if (std::find(lost_.begin(), lost_.end(), member) != lost_.end()) return true;
   try {
     const cuda::Current current(device_.context);
     const auto started = [&](cuda::EventHandle event) { return device_.local_events.done(event); };
@@ -162,8 +164,9 @@ bool DeviceWork::awaits(int member) const {
 Task DeviceWork::end() {
   const auto here = std::make_shared<DeviceEvent>();
   last_ = device_.collectives.mark(DeviceEvent::ended(here, held_));
+  static constexpr bool kNever = false;
   const auto awaited = [this](int member) { return awaits(member); };
-  Until done(operation_, IsOver<decltype(awaited)>{here->over, awaited}, 1);
+  Until done(operation_, IsOver<decltype(awaited)>{lost_.empty() ? here->over : kNever, awaited}, 1);
   co_await done;
   ended_ = true;
   held_.reset();

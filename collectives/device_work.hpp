@@ -91,6 +91,7 @@ class DeviceWork {
   RankDevice::Opened& device_;
   std::vector<cuda::EventHandle> followed_;
   std::vector<Wait> waits_;
+  std::vector<int> lost_;  ///< members to be waited for who are gone, which all will hear of
   std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
   std::shared_ptr<cuda::Copies::Running> last_;
   bool ended_ = false;

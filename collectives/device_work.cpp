@@ -70,7 +70,6 @@ Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
 }
 
 bool DeviceWork::try_record(cuda::EventTicket& ticket, int users) {
-  const cuda::Current current(device_.context);
   const auto taken = device_.events.record(device_.collectives.stream(), users);
   if (taken) ticket = *taken;
   return taken.has_value();

@@ -32,6 +32,7 @@ Stream::~Stream() { context_.driver().cuStreamDestroy(handle_); }
 
 bool Stream::idle() const {
   const Driver& driver = context_.driver();
+  const Current current(context_);
   const Result result = driver.cuStreamQuery(handle_);
   if (result == Result::not_ready) return false;
   if (result != Result::success) driver.fail(driver.cuStreamQuery.name, result);
@@ -40,6 +41,7 @@ bool Stream::idle() const {
 
 void Stream::synchronize() const {
   const Driver& driver = context_.driver();
+  const Current current(context_);
   driver.must(driver.cuStreamSynchronize, handle_);
 }
 

@@ -37,6 +37,7 @@ std::optional<EventTicket> EventPool::record(StreamHandle stream, int users) {
   const std::uint32_t index = free_.front();
   Slot& slot = slots_[index];
   const Driver& driver = context_.driver();
+  const Current current(context_);
   driver.must(driver.cuEventRecord, slot.event, stream);
   free_.erase(free_.begin());
   slot.users = users;
@@ -81,11 +82,13 @@ EventHandle ImportedEvents::event(EventTicket ticket) const {
 
 void ImportedEvents::wait(EventTicket ticket, StreamHandle stream) const {
   const Driver& driver = context_.driver();
+  const Current current(context_);
   driver.must(CudaFacts{.peer = peer_, .bytes = 0}, driver.cuStreamWaitEvent, stream, event(ticket), 0U);
 }
 
 bool ImportedEvents::done(EventTicket ticket) const {
   const Driver& driver = context_.driver();
+  const Current current(context_);
   const Result result = driver.cuEventQuery(event(ticket));
   if (result == Result::not_ready) return false;
   if (result != Result::success) driver.fail(driver.cuEventQuery.name, result, CudaFacts{.peer = peer_, .bytes = 0});

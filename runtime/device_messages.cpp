@@ -30,7 +30,6 @@ DeviceOffer DeviceMessages::offer_of(const DeviceBuffer& buffer, int to) {
   const DevicePlace place = engine_.device_peers().expose(to, buffer.memory, buffer.address);
   if (place.region == 0) return {};
   try {
-    const cuda::Current current(device().context);
     const auto ready = device().events.record(handle_of(buffer.stream));
     // All events in use: as many messages are on their way already.
     if (ready) return {.place = place, .ready = *ready};

@@ -164,7 +164,7 @@ Result cuEventDestroy_v2(EventHandle handle) {
 }
 
 Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) {
-  if (const Result result = entered("cuEventRecord"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuEventRecord"); result != Result::success) return result;
   const EventState& event = event_of(handle);
   StreamState& stream = stream_of(stream_handle);
   if (event.device != stream.device) return Result::invalid_handle;
@@ -174,7 +174,7 @@ Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) {
 }
 
 Result cuEventQuery(EventHandle handle) {
-  if (const Result result = entered("cuEventQuery"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuEventQuery"); result != Result::success) return result;
   const EventState& event = event_of(handle);
   const std::uint32_t record = last_record(event, "cuEventQuery");
   return reached(*event.words, record) ? Result::success : Result::not_ready;
@@ -192,7 +192,7 @@ Result cuEventElapsedTime(float* milliseconds, EventHandle first, EventHandle la
 }
 
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle handle, unsigned) {
-  if (const Result result = entered("cuStreamWaitEvent"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuStreamWaitEvent"); result != Result::success) return result;
   const EventState& event = event_of(handle);
   const std::uint32_t record = last_record(event, "cuStreamWaitEvent");
   const pid_t process = event.imported ? event.object.handle().process : ::getpid();

@@ -42,6 +42,21 @@ TEST_CASE("a pool takes back what is in use only, and only once", "[cuda][event_
   CHECK(pool.available() == 2);
 }
 
+TEST_CASE("an event that several wait for is free again when all have said so, and used again last",
+          "[cuda][event_pool]") {
+  const DeviceUnderTest device;
+  EventPool pool(device.context, 3);
+  const auto ticket = pool.record(device.stream.handle(), 2);
+  REQUIRE(ticket);
+  CHECK(pool.give_back(*ticket));
+  CHECK(pool.available() == 2);
+  CHECK(pool.give_back(*ticket));
+  CHECK(pool.available() == 3);
+  CHECK(!pool.give_back(*ticket));
+  for (int other = 0; other < 2; ++other) CHECK(pool.record(device.stream.handle())->index != ticket->index);
+  CHECK(pool.record(device.stream.handle())->index == ticket->index);
+}
+
 TEST_CASE("the events of a pool are not opened by their own process", "[cuda][event_pool]") {
   const DeviceUnderTest device;
   const EventPool pool(device.context, 1);

@@ -66,7 +66,7 @@ TEST_CASE("a device that is late is named when time is up", "[cuda][collectives]
   if (!HAS_KERNELS) return;
   const auto ended = run_ranks(COLLECTIVE_RANK, 3, "late-is-named");
   INFO(ended.out << ended.err);
-  CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 1000, sum, leader, on a device) #1: waiting 1 s for "
+  CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 1000, sum, leader, on a device) #3: waiting 5 s for "
                                           "rank 1"));
 }
 

@@ -22,6 +22,10 @@ namespace {
 constexpr int kMostDevices = 16;
 
 struct Contexts {
+  Contexts() {
+    for (int device = 0; device < kMostDevices; ++device) primary[static_cast<std::size_t>(device)].device = device;
+  }
+
   std::mutex mutex;
   std::array<ContextState, kMostDevices> primary;  ///< by device
 };
@@ -119,7 +123,6 @@ Result cuDevicePrimaryCtxRetain(ContextHandle* context, Device device) {
   Contexts& state = contexts();
   const std::scoped_lock lock(state.mutex);
   ContextState& primary = state.primary[static_cast<std::size_t>(device)];
-  primary.device = device;
   ++primary.retained;
   *context = &primary;
   return Result::success;

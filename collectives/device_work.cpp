@@ -1,7 +1,6 @@
 #include "collectives/device_work.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <rondo/error.hpp>
@@ -64,6 +63,7 @@ void DeviceWork::follow(const DeviceBuffer& buffer) {
 
 Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
   ticket = kNothing;
+  ++recorded_;
   if (users == 0 || try_record(ticket, users)) co_return;
   Task came = come();
   co_await came;
@@ -81,7 +81,7 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   if (!peers_.reaches(world_rank)) return lost_.push_back(member);
   peers_.events(world_rank).wait(ticket, device_.collectives.stream());
   peers_.used(world_rank, ticket);
-  waits_.push_back({member, ticket});
+  waits_.push_back({member, ticket, recorded_});
 }
 
 void DeviceWork::give_back(cuda::EventTicket ticket, int users) noexcept {
@@ -142,22 +142,21 @@ bool DeviceWork::is_done(const Wait& wait) const {
   return reaches(wait.member) && peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket);
 }
 
-// The device goes through its waits in order. Those from the first that is not over are to be named, each member once:
-// later ones may wait for this rank.
+// The device goes through its waits in order. The first that is not over is to be named, and others of its phase: those
+// of later ones may wait for this rank.
 bool DeviceWork::awaits(int member) const {
   if (std::find(lost_.begin(), lost_.end(), member) != lost_.end()) return true;
   try {
     const cuda::Current current(device_.context);
     const auto started = [&](cuda::EventHandle event) { return device_.local_events.done(event); };
     if (!std::all_of(followed_.begin(), followed_.end(), started)) return false;
-    auto wait = std::find_if(waits_.begin(), waits_.end(), [&](const Wait& one) { return !is_done(one); });
-    for (std::set<int> named; wait != waits_.end() && named.insert(wait->member).second; ++wait) {
-      if (wait->member == member) return !is_done(*wait);
-    }
+    const auto first = std::find_if(waits_.begin(), waits_.end(), [&](const Wait& wait) { return !is_done(wait); });
+    return std::any_of(first, waits_.end(), [&](const Wait& wait) {
+      return wait.phase == first->phase && wait.member == member && !is_done(wait);
+    });
   } catch (const cuda::CudaError&) {
-    // The failure itself will be told.
+    return false;  // the failure itself will be told
   }
-  return false;
 }
 
 Task DeviceWork::end() {

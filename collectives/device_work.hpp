@@ -81,6 +81,7 @@ class DeviceWork {
   struct Wait {
     int member;
     cuda::EventTicket ticket;
+    int phase;  ///< so many events had this rank recorded before
   };
   bool try_record(cuda::EventTicket& ticket, int users);
   bool is_done(const Wait& wait) const;
@@ -90,6 +91,7 @@ class DeviceWork {
   DevicePeers& peers_;
   RankDevice::Opened& device_;
   std::vector<cuda::EventHandle> followed_;
+  int recorded_ = 0;
   std::vector<Wait> waits_;
   std::vector<int> lost_;  ///< members to be waited for who are gone, which all will hear of
   std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();

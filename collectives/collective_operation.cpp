@@ -43,10 +43,14 @@ Task CollectiveOperation::on_device_or_host() {
   Task on_devices = device_->run(*this, plan_, port_.in_place(), done);
   co_await on_devices;
   if (done) co_return;
-  if (plan_.algorithm == Algorithm::leader) plan_.algorithm = Algorithm::sliced;
+  // By messages: in shared memory ranks take their turns in the order of their calls, and this one comes when the
+  // device has copied.
+  if (shares_memory(plan_.algorithm) || plan_.algorithm == Algorithm::two_level) {
+    plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, group().everybody(), false);
+  }
   Task brought = device_->staging().bring(*this, memory_);
   co_await brought;
-  Task on_the_host = on_host();
+  Task on_the_host = run_collective(port_, plan_);
   co_await on_the_host;
   Task taken = device_->staging().take(*this);
   co_await taken;

@@ -28,7 +28,9 @@ def train(launcher, program, ranks, path, *options):
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     print(ended.stdout, end="")
     check(ended.returncode == 0, f"{ranks} ranks: got exit status {ended.returncode}, wanted 0: {ended.stderr}")
-    check(ended.stderr == "", f"{ranks} ranks: got '{ended.stderr}' on stderr, wanted nothing")
+    # Sums on devices go through the host then.
+    said = [line for line in ended.stderr.splitlines() if "this build has no kernels" not in line]
+    check(said == [], f"{ranks} ranks: got {said} on stderr, wanted nothing")
     epochs = re.findall(r"^epoch +\d+  loss ([\d.]+)  held-out accuracy ([\d.]+)%", ended.stdout, re.M)
     check(len(epochs) > 1, f"{ranks} ranks: got {len(epochs)} epochs, wanted some")
     accuracy = float(epochs[-1][1])

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -181,7 +182,7 @@ void all(Communicator& world) {
   each<std::int32_t>(world, rondo::max, 999);
   each<double>(world, rondo::avg, 999);
   each<std::int64_t>(
-      world, [](std::int64_t a, std::int64_t b) { return a * 3 + b; }, 999);
+      world, [](std::int64_t, std::int64_t b) { return b; }, 999);
 }
 
 template <typename T>
@@ -294,6 +295,25 @@ void ahead_of_the_device(Communicator& world) {
   for (const auto& other : others) {
     const auto sum = device.content(address_of(other), sizeof(std::int64_t));
     require(std::equal(sum.begin(), sum.end(), std::as_bytes(std::span(&size, 1)).begin()), "one of many");
+  }
+}
+
+/// Several at a time that go through the host: the devices' copies end in another order on each rank.
+void several_on_the_host(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const auto plus = rondo::commuting([](std::int64_t a, std::int64_t b) { return a + b; });
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::unique_ptr<Both<std::int64_t>>> all;
+    std::vector<Work> works;
+    for (int i = 0; i < 8; ++i) {
+      all.push_back(std::make_unique<Both<std::int64_t>>(world, device, 500 * (9 - i), world.rank() + i));
+      works.push_back(iall_reduce(world, all.back()->device(), plus));
+    }
+    wait_all(works);
+    for (const auto& both : all) {
+      all_reduce(world, both->host(), plus);
+      both->check("one of several");
+    }
   }
 }
 
@@ -415,6 +435,7 @@ const rondo::testing::Acts kActs{
     {"in-order-on-the-host", in_order_on_the_host},
     {"late-devices", late_devices},
     {"ahead-of-the-device", ahead_of_the_device},
+    {"several-on-the-host", several_on_the_host},
     {"memory-comes-again", memory_comes_again},
     {"launch-fails", launch_fails},
     {"late-is-named", late_is_named},

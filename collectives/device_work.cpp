@@ -108,23 +108,22 @@ void DeviceWork::hold(std::shared_ptr<void> memory) { held_->push_back(std::move
 
 void DeviceWork::copy(cuda::Address from, cuda::Address to, std::size_t bytes, int member) {
   if (bytes == 0 || from == to) return;
-  const cuda::Current current(device_.context);
-  const cuda::Driver& driver = device_.context.driver();
-  driver.must(cuda::CudaFacts{.peer = member, .bytes = bytes}, driver.cuMemcpyDtoDAsync, to, from, bytes,
-              device_.collectives.stream());
+  queue(&cuda::Driver::cuMemcpyDtoDAsync, to, from, bytes, member);
 }
 
 void DeviceWork::copy(cuda::Address from, std::byte* to, std::size_t bytes) {
-  const cuda::Current current(device_.context);
-  const cuda::Driver& driver = device_.context.driver();
-  driver.must(cuda::CudaFacts{.peer = -1, .bytes = bytes}, driver.cuMemcpyDtoHAsync, to, from, bytes,
-              device_.collectives.stream());
+  queue(&cuda::Driver::cuMemcpyDtoHAsync, to, from, bytes, -1);
 }
 
 void DeviceWork::copy(const std::byte* from, cuda::Address to, std::size_t bytes) {
+  queue(&cuda::Driver::cuMemcpyHtoDAsync, to, from, bytes, -1);
+}
+
+template <typename Copy, typename To, typename From>
+void DeviceWork::queue(Copy cuda::Driver::*copy, To to, From from, std::size_t bytes, int member) {
   const cuda::Current current(device_.context);
   const cuda::Driver& driver = device_.context.driver();
-  driver.must(cuda::CudaFacts{.peer = -1, .bytes = bytes}, driver.cuMemcpyHtoDAsync, to, from, bytes,
+  driver.must(cuda::CudaFacts{.peer = member, .bytes = bytes}, driver.*copy, to, from, bytes,
               device_.collectives.stream());
 }
 

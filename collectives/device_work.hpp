@@ -83,6 +83,9 @@ class DeviceWork {
     cuda::EventTicket ticket;
     int phase;  ///< so many events had this rank recorded before
   };
+  /// One of the driver's copies.
+  template <typename Copy, typename To, typename From>
+  void queue(Copy cuda::Driver::*copy, To to, From from, std::size_t bytes, int member);
   bool try_record(cuda::EventTicket& ticket, int users);
   bool is_done(const Wait& wait) const;
   bool awaits(int member) const;

@@ -1,25 +1,34 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
 
 #include <rondo/communicator.hpp>
-#include <rondo/device_span.hpp>
+#include <rondo/cuda.hpp>
+#include <rondo/error.hpp>
 #include <rondo/init.hpp>
 
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/support/ranks.hpp"
 
 namespace rondo::testing {
 
 /// What a rank may do, by name.
 using Acts = std::map<std::string, std::function<void(Communicator&)>>;
 
+/// Those that go wrong, of each of the programs.
+Acts message_failures();
+Acts collective_failures();
+
 /// The main of a rank that does one act. 0: all was as it must be, else it says what was not.
-inline int run_act(int argc, char** argv, const Acts& acts) {
+inline int run_act(int argc, char** argv, Acts acts, Acts failures) {
+  acts.merge(failures);
   const auto act = argc == 2 ? acts.find(argv[1]) : acts.end();
   if (act == acts.end()) return 2;
   // Of a job that failed: they would have no time to say what they saw.
@@ -34,12 +43,37 @@ inline int run_act(int argc, char** argv, const Acts& acts) {
   }
 }
 
+/// The error of a call that is to throw one, which is printed, too.
+template <typename Call>
+Error expect_error(const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+    return error;
+  }
+  throw std::runtime_error("no error");
+}
+
+/// The call throws this error.
+template <typename Call>
+void refused(Errc code, const std::string& text, const Call& call) {
+  const Error error = expect_error(call);
+  require(error.code() == code, "the code of an error");
+  require(std::string(error.what()).find(text) != std::string::npos, "the text of an error");
+}
+
 /// The device whose memory a rank gets by `cuda::buffer`.
 inline cuda::Device own_device(const Communicator& world) {
   int count = 0;
   const cuda::Driver& driver = driver_under_test();
   driver.must(driver.cuDeviceGetCount, &count);
   return world.rank() % count;
+}
+
+template <typename T>
+cuda::Address address_of(const cuda::buffer<T>& buffer) {
+  return reinterpret_cast<std::uintptr_t>(buffer.data());
 }
 
 inline CudaStream stream_of(const DeviceUnderTest& device) { return device.stream.handle(); }

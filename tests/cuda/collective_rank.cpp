@@ -1,15 +1,10 @@
 // A rank whose collectives work on memory of a device: collective_rank ACT. Started by rondo-run. Ends with 0 when all
 // was as it must be, else it says what was not.
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstddef>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <rondo/algorithms.hpp>
@@ -28,6 +23,7 @@ using rondo::Communicator;
 using rondo::device_span;
 using rondo::Options;
 using rondo::Work;
+using rondo::testing::address_of;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
 using rondo::testing::own_device;
@@ -54,7 +50,7 @@ class Both {
   }
 
  private:
-  rondo::cuda::Address address() { return reinterpret_cast<std::uintptr_t>(memory_.data()); }
+  rondo::cuda::Address address() { return address_of(memory_); }
 
   const DeviceUnderTest& device_;
   std::vector<T> host_;
@@ -183,11 +179,6 @@ void all(Communicator& world) {
   each<double>(world, rondo::avg, 999);
   each<std::int64_t>(
       world, [](std::int64_t, std::int64_t b) { return b; }, 999);
-}
-
-template <typename T>
-std::uintptr_t address_of(const rondo::cuda::buffer<T>& buffer) {
-  return reinterpret_cast<std::uintptr_t>(buffer.data());
 }
 
 /// What a stream has yet to write is combined, what it has yet to read is not overwritten, and the host waits for
@@ -332,101 +323,6 @@ void memory_comes_again(Communicator& world) {
   }
 }
 
-/// What the driver refuses on one rank all hear of.
-template <typename Op>
-void fails(Communicator& world, Op op) {
-  const DeviceUnderTest device(own_device(world));
-  const rondo::cuda::buffer<float> data(world, 1000);
-  device.fill(address_of(data), 4000, std::byte{0});
-  try {
-    all_reduce(world, data.span(), op);
-  } catch (const rondo::Error& error) {
-    std::printf("%s\n", error.what());
-    return;
-  }
-  throw std::runtime_error("no error");
-}
-
-void launch_fails(Communicator& world) { fails(world, rondo::sum); }
-
-/// There is no kernel for it: it goes through the host.
-void copy_fails(Communicator& world) {
-  fails(world, [](float a, float b) { return a - b; });
-}
-
-/// A device that does not come to it in time is named.
-void late_is_named(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const rondo::cuda::buffer<float> data(world, 1000);
-  device.fill(address_of(data), 4000, std::byte{0});
-  // What takes long, once, is done before: the rest of it all hosts have done long before the time is up.
-  all_reduce(world, data.span(stream_of(device)), rondo::sum);
-  std::optional<HeldStream> held;
-  if (world.rank() == 1) held.emplace(device);
-  barrier(world);
-  Options options;
-  if (world.rank() != 1) options.timeout = std::chrono::seconds(5);
-  try {
-    all_reduce(world, data.span(stream_of(device)), rondo::sum, options);
-  } catch (const rondo::Error& error) {
-    std::printf("%s\n", error.what());
-    return;
-  }
-  throw std::runtime_error("no error");
-}
-
-/// One rank's buffer is the host's, the others' are of the device.
-void one_is_on_the_host(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const rondo::cuda::buffer<float> data(world, 10);
-  device.fill(address_of(data), 40, std::byte{0});
-  std::vector<float> own(10);
-  try {
-    if (world.rank() == 1) {
-      all_reduce(world, std::span(own), rondo::sum, {Algorithm::direct});
-    } else {
-      all_reduce(world, data.span(), rondo::sum, {Algorithm::direct});
-    }
-  } catch (const rondo::Error& error) {
-    std::printf("%s\n", error.what());
-    return;
-  }
-  throw std::runtime_error("no error");
-}
-
-/// Rank 1 dies while the others wait for it.
-void one_dies(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const rondo::cuda::buffer<float> data(world, 1000);
-  device.fill(reinterpret_cast<std::uintptr_t>(data.data()), 4000, std::byte{0});
-  barrier(world);
-  if (world.rank() == 1) ::raise(SIGKILL);
-  launch_fails(world);
-}
-
-/// Rank 1 dies with its part of the work queued on its device, for which the others' devices wait in vain.
-void one_dies_with_work_queued(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const rondo::cuda::buffer<float> first(world, 1000), second(world, 1000);
-  device.fill(address_of(first), 4000, std::byte{0});
-  device.fill(address_of(second), 4000, std::byte{0});
-  std::optional<HeldStream> held;
-  if (world.rank() == 1) held.emplace(device);
-  Work work = iall_reduce(world, first.span(stream_of(device)), rondo::sum);
-  // Queued after the other, everywhere.
-  Work last = iall_reduce(world, second.span(stream_of(device)), rondo::sum);
-  last.wait_on(stream_of(device));
-  barrier(world);
-  if (world.rank() == 1) ::raise(SIGKILL);
-  try {
-    work.wait();
-  } catch (const rondo::Error& error) {
-    std::printf("%s\n", error.what());
-    return;
-  }
-  throw std::runtime_error("no error");
-}
-
 const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
@@ -437,14 +333,10 @@ const rondo::testing::Acts kActs{
     {"ahead-of-the-device", ahead_of_the_device},
     {"several-on-the-host", several_on_the_host},
     {"memory-comes-again", memory_comes_again},
-    {"launch-fails", launch_fails},
-    {"late-is-named", late_is_named},
-    {"one-is-on-the-host", one_is_on_the_host},
-    {"one-dies-with-work-queued", one_dies_with_work_queued},
-    {"copy-fails", copy_fails},
-    {"one-dies", one_dies},
 };
 
 }  // namespace
 
-int main(int argc, char** argv) { return rondo::testing::run_act(argc, argv, kActs); }
+int main(int argc, char** argv) {
+  return rondo::testing::run_act(argc, argv, kActs, rondo::testing::collective_failures());
+}

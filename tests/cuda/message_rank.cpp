@@ -1,10 +1,6 @@
 // A rank that sends and receives memory of a device: message_rank ACT. Started by rondo-run. Ends with 0 when all was
 // as it must be, else it says what was not.
-#include <csignal>
-#include <cstdio>
-#include <cstring>
-#include <stdexcept>
-#include <string>
+#include <cstddef>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -12,6 +8,7 @@
 #include "runtime/rank_device.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/message_buffers.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace {
@@ -21,49 +18,17 @@ using rondo::device_span;
 using rondo::Status;
 using rondo::Tag;
 using rondo::Work;
+using rondo::testing::address_of;
+using rondo::testing::Buffer;
+using rondo::testing::check;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
 using rondo::testing::own_device;
+using rondo::testing::pattern;
+using rondo::testing::put;
+using rondo::testing::refused;
 using rondo::testing::require;
 using rondo::testing::stream_of;
-
-using Buffer = rondo::cuda::buffer<std::byte>;
-
-rondo::cuda::Address address_of(const Buffer& buffer) {
-  return static_cast<rondo::cuda::Address>(reinterpret_cast<std::uintptr_t>(buffer.data()));
-}
-
-/// What rank `from` sends in this round.
-std::vector<std::byte> pattern(int from, int round, std::size_t bytes) {
-  std::vector<std::byte> made(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    made[i] = static_cast<std::byte>(i * 7 + i / 256 + static_cast<std::size_t>(from * 31 + round * 3));
-  }
-  return made;
-}
-
-void put(const DeviceUnderTest& device, const Buffer& buffer, std::size_t offset, const std::vector<std::byte>& bytes) {
-  device.write(address_of(buffer) + offset, bytes);
-  device.stream.synchronize();
-}
-
-void check(const DeviceUnderTest& device, const Buffer& buffer, std::size_t offset,
-           const std::vector<std::byte>& wanted, const char* what) {
-  require(device.content(address_of(buffer) + offset, wanted.size()) == wanted, what);
-}
-
-template <typename Call>
-void refused(rondo::Errc code, const std::string& text, const Call& call) {
-  try {
-    call();
-  } catch (const rondo::Error& error) {
-    std::printf("%s\n", error.what());
-    require(error.code() == code, "the code of an error");
-    require(std::string(error.what()).find(text) != std::string::npos, "the text of an error");
-    return;
-  }
-  throw std::runtime_error("no error: " + text);
-}
 
 struct Neighbours {
   explicit Neighbours(const Communicator& world)
@@ -157,23 +122,14 @@ void copied(Communicator& world) {
   Buffer().copy_to({});
 }
 
-/// The driver refuses one of its copies.
-void copy_to_host_fails(Communicator& world) {
-  const Buffer buffer(world, 100);
-  std::vector<std::byte> host(100);
-  refused(rondo::Errc::cuda, "cuda::buffer::copy_to: cuMemcpyDtoHAsync_v2: got CUDA_ERROR_ILLEGAL_ADDRESS (700)",
-          [&] { buffer.copy_to(host); });
-  buffer.copy_to(host);
-}
-
 /// To itself, and among elements of other types.
 void to_itself(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   rondo::cuda::buffer<float> out(world, 1000), in(world, 1000);
-  device.fill(reinterpret_cast<std::uintptr_t>(out.data()), 4000, std::byte{5});
-  device.fill(reinterpret_cast<std::uintptr_t>(in.data()), 4000, std::byte{6});
+  device.fill(address_of(out), 4000, std::byte{5});
+  device.fill(address_of(in), 4000, std::byte{6});
   world.sendrecv(out.span(), world.rank(), in.span(), world.rank());
-  require(device.holds(reinterpret_cast<std::uintptr_t>(in.data()), 4000, std::byte{5}), "to itself");
+  require(device.holds(address_of(in), 4000, std::byte{5}), "to itself");
 }
 
 /// Memory that comes and goes, most of it at the same addresses.
@@ -349,118 +305,10 @@ void stream_waits(Communicator& world) {
   }
 }
 
-void mistakes(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, 100);
-  std::vector<std::byte> host(100);
-  const int other = 1 - world.rank();
-  refused(rondo::Errc::invalid_argument, "memory of the host",
-          [&] { world.isend(device_span<std::byte>(host.data(), host.size()), other).wait(); });
-  refused(rondo::Errc::invalid_argument, "there the allocation ends",
-          [&] { world.irecv(device_span<std::byte>(buffer.data(), std::size_t{3} << 20), other).wait(); });
-  refused(rondo::Errc::invalid_argument, "destination rank 2", [&] { world.send(buffer.span(), 2); });
-  Work sent = world.isend(buffer.span(), other);
-  refused(rondo::Errc::truncated, "got 100 bytes, wanted at most 99",
-          [&] { world.recv(buffer.span().subspan(0, 99), other); });
-  sent.wait();
-}
-
-/// Streams that are being captured into a graph are refused, and nothing is left of that.
-void captured(Communicator& world) {
-  using rondo::cuda::Result;
-  using rondo::cuda::StreamHandle;
-  using rondo::testing::driver_function;
-  constexpr int kRelaxed = 2;
-  const DeviceUnderTest device, captured;
-  constexpr std::size_t kBytes = 5000;
-  const Buffer out(world, kBytes), in(world, kBytes);
-  const int other = 1 - world.rank();
-  put(device, out, 0, pattern(world.rank(), 0, kBytes));
-  const auto stream = stream_of(captured);
-  const auto capture = [&](auto&& call) {
-    refused(rondo::Errc::invalid_argument, "got a stream that is being captured into a graph", call);
-  };
-  const rondo::cuda::Current current(captured.context);
-  require(driver_function<Result(StreamHandle, int)>("cuStreamBeginCapture_v2")(captured.stream.handle(), kRelaxed) ==
-              Result::success,
-          "the capture begins");
-  capture([&] { world.isend(out.span(stream), other).wait(); });
-  capture([&] { world.irecv(in.span(stream), other).wait(); });
-  capture([&] { all_reduce(world, out.span(stream), rondo::bor); });
-  capture([&] { all_gather(world, out.span().subspan(0, 10), in.span(stream).subspan(0, 20)); });
-  Work received = world.irecv(in.span(), other);
-  capture([&] { received.wait_on(stream); });
-  void* graph = nullptr;
-  require(driver_function<Result(StreamHandle, void**)>("cuStreamEndCapture")(captured.stream.handle(), &graph) ==
-              Result::success,
-          "nothing has been captured that cannot be");
-  require(driver_function<Result(void*)>("cuGraphDestroy")(graph) == Result::success, "the graph is whole");
-  world.send(out.span(stream), other);
-  received.wait_on(stream);
-  captured.stream.synchronize();
-  check(device, in, 0, pattern(other, 0, kBytes), "once it is not captured any more");
-}
-
-/// Rank 1 dies: with a message for it, or while others still want what it has sent.
-void receiver_dies(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, 5000);
-  barrier(world);
-  if (world.rank() == 1) ::raise(SIGKILL);
-  refused(rondo::Errc::peer_failed, "rank 1 died", [&] { world.send(buffer.span(), 1); });
-}
-
-void sender_dies(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, 5000);
-  char word = 0;
-  if (world.rank() == 1) {
-    HeldStream held(device);
-    Work sent = world.isend(buffer.span(stream_of(device)), 0);
-    world.send(std::span(&word, 1), 0, Tag{1});
-    world.recv(std::span(&word, 1), 0, Tag{1});
-    ::raise(SIGKILL);
-  }
-  Work received = world.irecv(buffer.span(), 1);
-  world.recv(std::span(&word, 1), 1, Tag{1});
-  world.send(std::span(&word, 1), 1, Tag{1});
-  refused(rondo::Errc::peer_failed, "rank 1 died", [&] { received.wait(); });
-}
-
-/// A copy fails on the device of rank 1, by injection.
-void copy_fails(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, 5000);
-  if (world.rank() == 0) return world.send(buffer.span(), 1);
-  refused(rondo::Errc::cuda, "cuMemcpyDtoDAsync_v2", [&] { world.recv(buffer.span(), 0); });
-}
-
-void no_driver(Communicator& world) {
-  require(!rondo::cuda::available() && !rondo::cuda::why_unavailable().empty(), "there is none");
-  std::byte byte{};
-  refused(rondo::Errc::cuda, "there is no CUDA driver",
-          [&] { world.isend(device_span<std::byte>(&byte, 1), 0).wait(); });
-  refused(rondo::Errc::cuda, "there is no CUDA driver", [&] { Buffer(world, 1); });
-}
-
-/// Over PCIe the sender copies: that fails is its error, and the receiver hears that nothing comes.
-void write_fails(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, 5000);
-  if (world.rank() == 1) {
-    refused(rondo::Errc::cuda, "cuMemcpyDtoDAsync", [&] { world.send(buffer.span(stream_of(device)), 0); });
-  } else {
-    refused(rondo::Errc::peer_failed, "the sender gave the message up",
-            [&] { world.recv(buffer.span(stream_of(device)), 1); });
-  }
-}
-
 const rondo::testing::Acts kActs{
-    {"write-fails", write_fails},
     {"around", around},
     {"many", many},
     {"copied", copied},
-    {"copy-to-host-fails", copy_to_host_fails},
     {"to-itself", to_itself},
     {"coming-and-going", coming_and_going},
     {"registered", registered},
@@ -473,14 +321,10 @@ const rondo::testing::Acts kActs{
     {"receiver-is-behind-from-host", [](Communicator& world) { receiver_is_behind(world, true); }},
     {"sender-leaves", sender_leaves},
     {"stream-waits", stream_waits},
-    {"mistakes", mistakes},
-    {"captured", captured},
-    {"receiver-dies", receiver_dies},
-    {"sender-dies", sender_dies},
-    {"copy-fails", copy_fails},
-    {"no-driver", no_driver},
 };
 
 }  // namespace
 
-int main(int argc, char** argv) { return rondo::testing::run_act(argc, argv, kActs); }
+int main(int argc, char** argv) {
+  return rondo::testing::run_act(argc, argv, kActs, rondo::testing::message_failures());
+}

@@ -1,0 +1,104 @@
+// What goes wrong with collectives on devices' memory. Each rank prints what it hears of it.
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <rondo/algorithms.hpp>
+#include <rondo/rondo.hpp>
+
+#include "tests/cuda/acts.hpp"
+#include "tests/cuda/device_under_test.hpp"
+
+namespace rondo::testing {
+namespace {
+
+/// What the driver refuses on one rank all hear of.
+template <typename Op>
+void fails(Communicator& world, Op op) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> data(world, 1000);
+  device.fill(address_of(data), 4000, std::byte{0});
+  expect_error([&] { all_reduce(world, data.span(), op); });
+}
+
+void launch_fails(Communicator& world) { fails(world, sum); }
+
+/// There is no kernel for it: it goes through the host.
+void copy_fails(Communicator& world) {
+  fails(world, [](float a, float b) { return a - b; });
+}
+
+/// A device that does not come to it in time is named.
+void late_is_named(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> data(world, 1000);
+  device.fill(address_of(data), 4000, std::byte{0});
+  // What takes long, once, is done before: the rest of it all hosts have done long before the time is up.
+  all_reduce(world, data.span(stream_of(device)), sum);
+  std::optional<HeldStream> held;
+  if (world.rank() == 1) held.emplace(device);
+  barrier(world);
+  Options options;
+  if (world.rank() != 1) options.timeout = std::chrono::seconds(5);
+  expect_error([&] { all_reduce(world, data.span(stream_of(device)), sum, options); });
+}
+
+/// One rank's buffer is the host's, the others' are of the device.
+void one_is_on_the_host(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> data(world, 10);
+  device.fill(address_of(data), 40, std::byte{0});
+  std::vector<float> own(10);
+  expect_error([&] {
+    if (world.rank() == 1) {
+      all_reduce(world, std::span(own), sum, {Algorithm::direct});
+    } else {
+      all_reduce(world, data.span(), sum, {Algorithm::direct});
+    }
+  });
+}
+
+/// Rank 1 dies while the others wait for it.
+void one_dies(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> data(world, 1000);
+  device.fill(address_of(data), 4000, std::byte{0});
+  barrier(world);
+  if (world.rank() == 1) ::raise(SIGKILL);
+  launch_fails(world);
+}
+
+/// Rank 1 dies with its part of the work queued on its device, for which the others' devices wait in vain.
+void one_dies_with_work_queued(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> first(world, 1000), second(world, 1000);
+  device.fill(address_of(first), 4000, std::byte{0});
+  device.fill(address_of(second), 4000, std::byte{0});
+  std::optional<HeldStream> held;
+  if (world.rank() == 1) held.emplace(device);
+  Work work = iall_reduce(world, first.span(stream_of(device)), sum);
+  // Queued after the other, everywhere.
+  Work last = iall_reduce(world, second.span(stream_of(device)), sum);
+  last.wait_on(stream_of(device));
+  barrier(world);
+  if (world.rank() == 1) ::raise(SIGKILL);
+  expect_error([&] { work.wait(); });
+}
+
+}  // namespace
+
+Acts collective_failures() {
+  return {
+      {"launch-fails", launch_fails},
+      {"late-is-named", late_is_named},
+      {"one-is-on-the-host", one_is_on_the_host},
+      {"one-dies-with-work-queued", one_dies_with_work_queued},
+      {"copy-fails", copy_fails},
+      {"one-dies", one_dies},
+  };
+}
+
+}  // namespace rondo::testing

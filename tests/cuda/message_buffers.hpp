@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include <rondo/cuda.hpp>
+
+#include "tests/cuda/acts.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rondo::testing {
+
+using Buffer = rondo::cuda::buffer<std::byte>;
+
+/// What rank `from` sends in this round.
+inline std::vector<std::byte> pattern(int from, int round, std::size_t bytes) {
+  std::vector<std::byte> made(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    made[i] = static_cast<std::byte>(i * 7 + i / 256 + static_cast<std::size_t>(from * 31 + round * 3));
+  }
+  return made;
+}
+
+inline void put(const DeviceUnderTest& device, const Buffer& buffer, std::size_t offset,
+                const std::vector<std::byte>& bytes) {
+  device.write(address_of(buffer) + offset, bytes);
+  device.stream.synchronize();
+}
+
+inline void check(const DeviceUnderTest& device, const Buffer& buffer, std::size_t offset,
+                  const std::vector<std::byte>& wanted, const char* what) {
+  require(device.content(address_of(buffer) + offset, wanted.size()) == wanted, what);
+}
+
+}  // namespace rondo::testing

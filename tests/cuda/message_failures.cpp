@@ -1,0 +1,142 @@
+// What goes wrong with messages of devices' memory, and what is to be heard of it.
+#include <csignal>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+#include "tests/cuda/acts.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/message_buffers.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rondo::testing {
+namespace {
+
+void mistakes(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 100);
+  std::vector<std::byte> host(100);
+  const int other = 1 - world.rank();
+  refused(Errc::invalid_argument, "memory of the host",
+          [&] { world.isend(device_span<std::byte>(host.data(), host.size()), other).wait(); });
+  refused(Errc::invalid_argument, "there the allocation ends",
+          [&] { world.irecv(device_span<std::byte>(buffer.data(), std::size_t{3} << 20), other).wait(); });
+  refused(Errc::invalid_argument, "destination rank 2", [&] { world.send(buffer.span(), 2); });
+  Work sent = world.isend(buffer.span(), other);
+  refused(Errc::truncated, "got 100 bytes, wanted at most 99",
+          [&] { world.recv(buffer.span().subspan(0, 99), other); });
+  sent.wait();
+}
+
+/// Streams that are being captured into a graph are refused, and nothing is left of that.
+void captured(Communicator& world) {
+  using cuda::Result;
+  using cuda::StreamHandle;
+  constexpr int kRelaxed = 2;
+  const DeviceUnderTest device, captured;
+  constexpr std::size_t kBytes = 5000;
+  const Buffer out(world, kBytes), in(world, kBytes);
+  const int other = 1 - world.rank();
+  put(device, out, 0, pattern(world.rank(), 0, kBytes));
+  const auto stream = stream_of(captured);
+  const auto capture = [&](auto&& call) {
+    refused(Errc::invalid_argument, "got a stream that is being captured into a graph", call);
+  };
+  const cuda::Current current(captured.context);
+  require(driver_function<Result(StreamHandle, int)>("cuStreamBeginCapture_v2")(captured.stream.handle(), kRelaxed) ==
+              Result::success,
+          "the capture begins");
+  capture([&] { world.isend(out.span(stream), other).wait(); });
+  capture([&] { world.irecv(in.span(stream), other).wait(); });
+  capture([&] { all_reduce(world, out.span(stream), bor); });
+  capture([&] { all_gather(world, out.span().subspan(0, 10), in.span(stream).subspan(0, 20)); });
+  Work received = world.irecv(in.span(), other);
+  capture([&] { received.wait_on(stream); });
+  void* graph = nullptr;
+  require(driver_function<Result(StreamHandle, void**)>("cuStreamEndCapture")(captured.stream.handle(), &graph) ==
+              Result::success,
+          "nothing has been captured that cannot be");
+  require(driver_function<Result(void*)>("cuGraphDestroy")(graph) == Result::success, "the graph is whole");
+  world.send(out.span(stream), other);
+  received.wait_on(stream);
+  captured.stream.synchronize();
+  check(device, in, 0, pattern(other, 0, kBytes), "once it is not captured any more");
+}
+
+/// Rank 1 dies: with a message for it, or while others still want what it has sent.
+void receiver_dies(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  barrier(world);
+  if (world.rank() == 1) ::raise(SIGKILL);
+  refused(Errc::peer_failed, "rank 1 died", [&] { world.send(buffer.span(), 1); });
+}
+
+void sender_dies(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  char word = 0;
+  if (world.rank() == 1) {
+    HeldStream held(device);
+    Work sent = world.isend(buffer.span(stream_of(device)), 0);
+    world.send(std::span(&word, 1), 0, Tag{1});
+    world.recv(std::span(&word, 1), 0, Tag{1});
+    ::raise(SIGKILL);
+  }
+  Work received = world.irecv(buffer.span(), 1);
+  world.recv(std::span(&word, 1), 1, Tag{1});
+  world.send(std::span(&word, 1), 1, Tag{1});
+  refused(Errc::peer_failed, "rank 1 died", [&] { received.wait(); });
+}
+
+/// A copy fails on the device of rank 1, by injection.
+void copy_fails(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  if (world.rank() == 0) return world.send(buffer.span(), 1);
+  refused(Errc::cuda, "cuMemcpyDtoDAsync_v2", [&] { world.recv(buffer.span(), 0); });
+}
+
+void no_driver(Communicator& world) {
+  require(!cuda::available() && !cuda::why_unavailable().empty(), "there is none");
+  std::byte byte{};
+  refused(Errc::cuda, "there is no CUDA driver", [&] { world.isend(device_span<std::byte>(&byte, 1), 0).wait(); });
+  refused(Errc::cuda, "there is no CUDA driver", [&] { Buffer(world, 1); });
+}
+
+/// Over PCIe the sender copies: that fails is its error, and the receiver hears that nothing comes.
+void write_fails(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  if (world.rank() == 1) {
+    refused(Errc::cuda, "cuMemcpyDtoDAsync", [&] { world.send(buffer.span(stream_of(device)), 0); });
+  } else {
+    refused(Errc::peer_failed, "the sender gave the message up",
+            [&] { world.recv(buffer.span(stream_of(device)), 1); });
+  }
+}
+
+/// The driver refuses one of its copies.
+void copy_to_host_fails(Communicator& world) {
+  const Buffer buffer(world, 100);
+  std::vector<std::byte> host(100);
+  refused(Errc::cuda, "cuda::buffer::copy_to: cuMemcpyDtoHAsync_v2: got CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+          [&] { buffer.copy_to(host); });
+  buffer.copy_to(host);
+}
+
+}  // namespace
+
+Acts message_failures() {
+  return {
+      {"write-fails", write_fails},     {"copy-to-host-fails", copy_to_host_fails},
+      {"mistakes", mistakes},           {"captured", captured},
+      {"receiver-dies", receiver_dies}, {"sender-dies", sender_dies},
+      {"copy-fails", copy_fails},       {"no-driver", no_driver},
+  };
+}
+
+}  // namespace rondo::testing

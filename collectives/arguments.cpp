@@ -46,6 +46,7 @@ class Checker {
 
   void check_root() const;
   void check_bytes(const char* name, std::size_t count) const;
+  void check_sides() const;
   /// Why a count is wanted: put into words only where it is not there.
   enum class Why : std::uint8_t { as_in, own_share, all_shares, sum_of_send_counts, sum_of_recv_counts };
   void check_count(const char* name, std::size_t count, std::size_t wanted, Why why) const {
@@ -243,11 +244,20 @@ void Checker::check_overlap(const std::byte* in, std::size_t in_count, std::size
                   whole ? "one buffer for both" : "the caller's own block of the longer one"));
 }
 
+void Checker::check_sides() const {
+  const bool both = call_.in_count > 0 && call_.out_count > 0;
+  if (!both || call_.in_side.on_device == call_.out_side.on_device) return;
+  const auto text = [](const BufferSide& side) { return side.on_device ? "a device" : "the host"; };
+  fail(
+      fmt::format("in is memory of {}, out of {}: wanted both of one side", text(call_.in_side), text(call_.out_side)));
+}
+
 void Checker::check() {
   arguments_.input = static_cast<const std::byte*>(call_.in);
   arguments_.output = static_cast<std::byte*>(call_.out);
   check_bytes(call_.in_place ? "inout" : "out", call_.out_count);
   check_bytes("in", call_.in_count);
+  check_sides();
   switch (call_.collective) {
     case Collective::all_reduce: check_whole(true); break;
     case Collective::reduce:

@@ -36,8 +36,8 @@ DeviceMemory::DeviceMemory(RankDevice& device, const CollectiveCall& call, const
   };
   const bool given = gives(call, rank);
   const bool got = gets(call, rank);
-  const Buffer out = got || (given && call.in_place) ? begin(call.out, call.out_count, call.out_stream) : nullptr;
-  if (given) given_ = call.in_place ? out : begin(call.in, call.in_count, call.in_stream);
+  const Buffer out = got || (given && call.in_place) ? begin(call.out, call.out_count, call.out_side.stream) : nullptr;
+  if (given) given_ = call.in_place ? out : begin(call.in, call.in_count, call.in_side.stream);
   if (got) got_ = out;
 }
 

@@ -42,7 +42,7 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
   question.by_counts = !agreed;
   question.ranks = group.size();
-  question.on_device = request.on_device;
+  question.on_device = request.on_device();
   question.oversubscribed = settings.oversubscribed;
   question.commutative = commutative;
   question.one_host = agreed && group.one_host();
@@ -59,10 +59,10 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
   try {
     Choice choice = choose(question, asked, {}, chunk_bytes, settings.tuning);
-    if (request.on_device && chunk_bytes == 0 && choice.chunk_bytes != 0) {
+    if (request.on_device() && chunk_bytes == 0 && choice.chunk_bytes != 0) {
       choice.chunk_bytes = std::max(choice.chunk_bytes, kDeviceChunkBytes);
     }
-    const bool leads = request.on_device && asked == Algorithm::automatic && shares_memory(choice.algorithm);
+    const bool leads = request.on_device() && asked == Algorithm::automatic && shares_memory(choice.algorithm);
     if (leads && has_leader(request.collective)) choice.algorithm = Algorithm::leader;
     return choice;
   } catch (const Error& error) {
@@ -92,7 +92,7 @@ Call call_for(const CollectiveCall& request, const Arguments& arguments, const C
     call.element_bytes = 0;
   } else {
     call.extra &= ~Call::kOnDevice;
-    if (request.on_device) call.extra |= Call::kOnDevice;
+    if (request.on_device()) call.extra |= Call::kOnDevice;
   }
   return call;
 }

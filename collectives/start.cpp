@@ -42,7 +42,7 @@ bool repeat(Group& group, const CollectiveCall& request, const RecentCalls::Know
 }
 
 std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall& request, const Prepared& prepared) {
-  return request.on_device ? std::make_unique<DeviceCollective>(group, request, prepared.arguments) : nullptr;
+  return request.on_device() ? std::make_unique<DeviceCollective>(group, request, prepared.arguments) : nullptr;
 }
 
 /// What of it has `begun` is done already.
@@ -72,7 +72,7 @@ void run(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  const RecentCalls::Known* const known = request.on_device ? nullptr : RecentCalls::of(group).find(request);
+  const RecentCalls::Known* const known = request.on_device() ? nullptr : RecentCalls::of(group).find(request);
   DirectPort::Begun begun;
   if (known && repeat(group, request, *known, begun)) return;
   run_to_end(entry, group, std::move(request), begun);

@@ -42,6 +42,7 @@ struct Driver {
 
   Call<ContextHandle*, Device> cuDevicePrimaryCtxRetain{"cuDevicePrimaryCtxRetain"};
   Call<Device> cuDevicePrimaryCtxRelease{"cuDevicePrimaryCtxRelease_v2"};
+  Call<Device, unsigned*, int*> cuDevicePrimaryCtxGetState{"cuDevicePrimaryCtxGetState"};
   Call<ContextHandle> cuCtxPushCurrent{"cuCtxPushCurrent_v2"};
   Call<ContextHandle*> cuCtxPopCurrent{"cuCtxPopCurrent_v2"};
   Call<ContextHandle*> cuCtxGetCurrent{"cuCtxGetCurrent"};
@@ -86,16 +87,16 @@ struct Driver {
 
   /// All of them, in order.
   auto calls() {
-    return std::tie(cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet,
-                    cuDeviceGetName, cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer,
-                    cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuCtxPushCurrent,
-                    cuCtxPopCurrent, cuCtxGetCurrent, cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority,
-                    cuStreamDestroy, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing,
-                    cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle,
-                    cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost,
-                    cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle,
-                    cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemsetD8Async, cuModuleLoadData,
-                    cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
+    return std::tie(
+        cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName,
+        cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain,
+        cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxGetState, cuCtxPushCurrent, cuCtxPopCurrent, cuCtxGetCurrent,
+        cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery, cuStreamSynchronize,
+        cuStreamWaitEvent, cuStreamIsCapturing, cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery,
+        cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo,
+        cuMemHostAlloc, cuMemFreeHost, cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle,
+        cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemsetD8Async, cuModuleLoadData,
+        cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
   }
 
   /// Calls one of the functions above; throws CudaError unless it succeeds.

@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "cuda/context.hpp"
+
 namespace rondo::cuda {
 
 PointerFacts classify(const Driver& driver, Address address) {
@@ -42,6 +44,24 @@ PointerFacts classify(const Driver& driver, Address address) {
                                     : "it was not allocated by cuMemAlloc (cuMemCreate, perhaps)";
   }
   return facts;
+}
+
+PointerFacts classify_anywhere(const Driver& driver, Address address) {
+  ContextHandle users = nullptr;
+  driver.must(driver.cuCtxGetCurrent, &users);
+  if (users != nullptr) return classify(driver, address);
+  int devices = 0;
+  driver.must(driver.cuDeviceGetCount, &devices);
+  for (Device device = 0; device < devices; ++device) {
+    unsigned flags = 0;
+    int active = 0;
+    driver.must(driver.cuDevicePrimaryCtxGetState, device, &flags, &active);
+    if (active == 0) continue;
+    const PrimaryContext context(driver, device);
+    const Current current(context);
+    return classify(driver, address);
+  }
+  return {};
 }
 
 }  // namespace rondo::cuda

@@ -29,4 +29,8 @@ struct PointerFacts {
 /// heard of. A context is current.
 PointerFacts classify(const Driver& driver, Address address);
 
+/// The same where no context need be current: in one that the process uses. As long as it uses none, all memory is the
+/// host's.
+PointerFacts classify_anywhere(const Driver& driver, Address address);
+
 }  // namespace rondo::cuda

@@ -1,13 +1,16 @@
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include <rondo/any_span.hpp>
 #include <rondo/cuda.hpp>
 #include <rondo/error.hpp>
 
 #include "cuda/driver.hpp"
+#include "cuda/pointer.hpp"
 #include "runtime/access.hpp"
 
 namespace rondo::cuda {
@@ -123,3 +126,18 @@ void copy_to(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<s
 }  // namespace detail
 
 }  // namespace rondo::cuda
+
+namespace rondo::detail {
+
+bool is_on_device(const void* data) {
+  const auto& driver = cuda::driver().driver;
+  if (!driver) return false;
+  const auto address = static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(data));
+  try {
+    return cuda::classify_anywhere(*driver, address).kind != cuda::PointerFacts::Kind::host;
+  } catch (const cuda::CudaError& error) {
+    throw Error(Errc::cuda, fmt::format("any_span at {}: {}", data, error.what()));
+  }
+}
+
+}  // namespace rondo::detail

@@ -117,18 +117,7 @@ void RankDevice::check_stream(CudaStream stream, const char* operation) const {
 
 cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Driver& driver,
                                         const char* operation) const {
-  cuda::ContextHandle users = nullptr;
-  driver.must(driver.cuCtxGetCurrent, &users);
-  std::optional<cuda::PrimaryContext> first;
-  std::optional<cuda::Current> current;
-  if (opened_) {
-    current.emplace(opened_->context);
-  } else if (users == nullptr) {
-    cuda::Device number = 0;
-    driver.must(driver.cuDeviceGet, &number, 0);
-    current.emplace(first.emplace(driver, number));
-  }
-  const cuda::PointerFacts memory = cuda::classify(driver, address_of(bytes.data));
+  const cuda::PointerFacts memory = cuda::classify_anywhere(driver, address_of(bytes.data));
   if (memory.kind == cuda::PointerFacts::Kind::host) {
     throw Error(
         Errc::invalid_argument,

@@ -6,6 +6,7 @@
 #include <span>
 #include <type_traits>
 
+#include <rondo/any_span.hpp>
 #include <rondo/call.hpp>
 #include <rondo/communicator.hpp>
 #include <rondo/device_span.hpp>
@@ -17,22 +18,38 @@
 
 namespace rondo::detail {
 
-/// What collectives take as buffers: spans of the host's memory, or of a device's.
+/// Whose memory a buffer is of, and the stream that a device uses it on.
+struct BufferSide {
+  bool on_device = false;
+  CudaStream stream = nullptr;
+};
+
+/// What collectives take as buffers: spans of the host's memory, of a device's, or of what has turned out to be either.
 template <typename Span>
 struct Elements {};
 template <typename T, std::size_t N>
 struct Elements<std::span<T, N>> {
   using type = T;
-  static constexpr bool on_device = false;
+  using kind = std::span<std::byte>;
+  static BufferSide side(std::span<T, N>) noexcept { return {}; }
 };
 template <typename T>
 struct Elements<device_span<T>> {
   using type = T;
-  static constexpr bool on_device = true;
+  using kind = device_span<std::byte>;
+  static BufferSide side(device_span<T> span) noexcept { return {true, span.stream()}; }
+};
+template <typename T>
+struct Elements<any_span<T>> {
+  using type = T;
+  using kind = any_span<std::byte>;
+  static BufferSide side(any_span<T> span) noexcept { return {span.on_device(), span.stream()}; }
 };
 
 template <typename Span>
 using value_of = typename Elements<Span>::type;
+template <typename Span>
+using kind_of = typename Elements<Span>::kind;
 
 template <typename Span>
 concept Output = requires {
@@ -41,12 +58,11 @@ concept Output = requires {
 &&Element<value_of<Span>>;
 
 /// The element type of an input may be const or not: `std::span(x)` of a vector is as good as a span of const. Input
-/// and output are both of the host, or both of the device.
+/// and output are spans of one kind.
 template <typename In, typename Out>
 concept InputFor = Output<Out> && requires {
   typename value_of<In>;
-} && std::same_as<std::remove_const_t<value_of<In>>, value_of<Out>> &&
-    Elements<In>::on_device == Elements<Out>::on_device;
+} && std::same_as<std::remove_const_t<value_of<In>>, value_of<Out>> && std::same_as<kind_of<In>, kind_of<Out>>;
 
 /// A collective call with its element type erased: what the templates of the public face hand to the library, which
 /// checks it, chooses an algorithm and runs it. Pointers and counts refer to what the caller keeps alive, but for
@@ -62,9 +78,8 @@ struct CollectiveCall {
   std::size_t out_count = 0;
   bool in_place = false;  ///< one buffer was given, as `out`; where the input lies in it depends on the collective
 
-  bool on_device = false;  ///< both lie in the memory of a device
-  CudaStream in_stream = nullptr;
-  CudaStream out_stream = nullptr;
+  BufferSide in_side, out_side;  ///< the same, where both have elements
+  bool on_device() const noexcept { return in_side.on_device || out_side.on_device; }
 
   int root = -1;
   bool by_counts = false;                    ///< a v-form
@@ -85,8 +100,7 @@ CollectiveCall in_place_call(Collective collective, Out inout, const Options& op
   call.out_count = inout.size();
   call.in_place = true;
   call.options = options;
-  call.on_device = Elements<Out>::on_device;
-  if constexpr (Elements<Out>::on_device) call.out_stream = inout.stream();
+  call.out_side = Elements<Out>::side(inout);
   return call;
 }
 
@@ -96,7 +110,7 @@ CollectiveCall call_on(Collective collective, In in, Out out, const Options& opt
   call.in_place = false;
   call.in = in.data();
   call.in_count = in.size();
-  if constexpr (Elements<In>::on_device) call.in_stream = in.stream();
+  call.in_side = Elements<In>::side(in);
   return call;
 }
 

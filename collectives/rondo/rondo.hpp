@@ -6,6 +6,7 @@
 #include <rondo/all_reduce.hpp>
 #include <rondo/all_to_all.hpp>
 #include <rondo/allocate.hpp>
+#include <rondo/any_span.hpp>
 #include <rondo/barrier.hpp>
 #include <rondo/bfloat16.hpp>
 #include <rondo/broadcast.hpp>

@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include <rondo/any_span.hpp>
 #include <rondo/device_span.hpp>
 #include <rondo/element_type.hpp>
 #include <rondo/export.hpp>
@@ -111,11 +112,30 @@ class RONDO_EXPORT Communicator {
   }
   template <typename T, typename U>
   Status sendrecv(device_span<T> out, int to, device_span<U> in, int from, Tag tag = Tag{0}) {
-    Work received = irecv(in, from, tag);
-    Work sent = isend(out, to, tag);
-    received.wait();
-    sent.wait();
-    return received.status();
+    return exchange(out, to, in, from, tag);
+  }
+
+  // The same with elements on the side on which they have been found.
+
+  template <typename T>
+  void send(any_span<T> data, int to, Tag tag = Tag{0}) {
+    isend(data, to, tag).wait();
+  }
+  template <typename T>
+  [[nodiscard]] Work isend(any_span<T> data, int to, Tag tag = Tag{0}) {
+    return data.on_device() ? isend(data.device(), to, tag) : isend(data.host(), to, tag);
+  }
+  template <typename T>
+  Status recv(any_span<T> data, int from, Tag tag = Tag{0}) {
+    return data.on_device() ? recv(data.device(), from, tag) : recv(data.host(), from, tag);
+  }
+  template <typename T>
+  [[nodiscard]] Work irecv(any_span<T> data, int from, Tag tag = Tag{0}) {
+    return data.on_device() ? irecv(data.device(), from, tag) : irecv(data.host(), from, tag);
+  }
+  template <typename T, typename U>
+  Status sendrecv(any_span<T> out, int to, any_span<U> in, int from, Tag tag = Tag{0}) {
+    return exchange(out, to, in, from, tag);
   }
 
   /// Waits for a message without receiving it: what `recv` with the returned source and tag would get.
@@ -135,6 +155,14 @@ class RONDO_EXPORT Communicator {
     return element_type_of<Value>;
   }
 
+  template <typename Out, typename In>
+  Status exchange(Out out, int to, In in, int from, Tag tag) {
+    Work received = irecv(in, from, tag);
+    Work sent = isend(out, to, tag);
+    received.wait();
+    sent.wait();
+    return received.status();
+  }
   void send_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
   Work isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
   Status recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);

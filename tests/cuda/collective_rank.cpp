@@ -18,6 +18,7 @@
 namespace {
 
 using rondo::Algorithm;
+using rondo::any_span;
 using rondo::Collective;
 using rondo::Communicator;
 using rondo::device_span;
@@ -27,6 +28,7 @@ using rondo::testing::address_of;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
 using rondo::testing::own_device;
+using rondo::testing::refused;
 using rondo::testing::require;
 using rondo::testing::stream_of;
 
@@ -100,6 +102,27 @@ void each(Communicator& world, Op op, std::size_t count) {
     const auto whole = pick(d, all);
     all_gather(world, whole.subspan(static_cast<std::size_t>(rank) * count, count), whole);
   });
+}
+
+/// Buffers of which the caller does not say whose they are.
+void on_either_side(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const auto any = [&](auto span) { return any_span(span.data(), span.size(), stream_of(device)); };
+  const auto ranks = static_cast<std::size_t>(world.size());
+  Both<float> in(world, device, 100, world.rank()), out(world, device, 100 * ranks, 7);
+  all_gather(world, any(in.device()), any(out.device()));
+  all_gather(world, any(in.host()), any(out.host()));
+  out.check("all_gather of any memory");
+  all_reduce(world, any(in.device()), rondo::sum);
+  all_reduce(world, any(in.host()), rondo::sum);
+  in.check("all_reduce of any memory");
+  // Where it has nothing to receive, a rank says nothing of it.
+  gather(world, any(in.device()), world.rank() == 0 ? any(out.device()) : any_span<float>(), 0);
+  gather(world, in.host(), out.host(), 0);
+  out.check("gather of any memory");
+  refused(rondo::Errc::invalid_argument,
+          "all_gather: in is memory of a device, out of the host: wanted both of one side",
+          [&] { all_gather(world, any(in.device()), any(out.host())); });
 }
 
 /// The algorithms that work on devices, each as it is asked for.
@@ -326,6 +349,7 @@ void memory_comes_again(Communicator& world) {
 const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
+    {"on-either-side", on_either_side},
     {"by-messages", by_messages},
     {"in-order-on-the-device", in_order_on_the_device},
     {"in-order-on-the-host", in_order_on_the_host},

@@ -22,6 +22,10 @@ TEST_CASE("collectives on devices that are late, by many seeds", "[cuda][collect
   }
 }
 
+TEST_CASE("collectives on memory whose side the caller does not know", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 2, "on-either-side");
+}
+
 TEST_CASE("a collective on devices comes where its stream has it", "[cuda][collectives]") {
   const std::string act = GENERATE("in-order-on-the-device", "in-order-on-the-host");
   check_ranks(COLLECTIVE_RANK, 3, act);

@@ -54,6 +54,7 @@ SAME(cuDeviceCanAccessPeer, ::cuDeviceCanAccessPeer);
 SAME(cuDeviceGetP2PAttribute, ::cuDeviceGetP2PAttribute);
 SAME(cuDevicePrimaryCtxRetain, ::cuDevicePrimaryCtxRetain);
 SAME(cuDevicePrimaryCtxRelease, ::cuDevicePrimaryCtxRelease_v2);
+SAME(cuDevicePrimaryCtxGetState, ::cuDevicePrimaryCtxGetState);
 SAME(cuCtxPushCurrent, ::cuCtxPushCurrent_v2);
 SAME(cuCtxPopCurrent, ::cuCtxPopCurrent_v2);
 SAME(cuCtxGetCurrent, ::cuCtxGetCurrent);

@@ -100,11 +100,18 @@ void copy_fails(Communicator& world) {
   refused(Errc::cuda, "cuMemcpyDtoDAsync_v2", [&] { world.recv(buffer.span(), 0); });
 }
 
+/// The driver does not say whose memory it is, by injection.
+void side_is_not_told(Communicator& world) {
+  const Buffer buffer(world, 100);
+  refused(Errc::cuda, "cuDevicePrimaryCtxGetState", [&] { any_span(buffer.data(), 100); });
+}
+
 void no_driver(Communicator& world) {
   require(!cuda::available() && !cuda::why_unavailable().empty(), "there is none");
   std::byte byte{};
   refused(Errc::cuda, "there is no CUDA driver", [&] { world.isend(device_span<std::byte>(&byte, 1), 0).wait(); });
   refused(Errc::cuda, "there is no CUDA driver", [&] { Buffer(world, 1); });
+  require(!any_span(&byte, 1).on_device(), "all memory is the host's");
 }
 
 /// Over PCIe the sender copies: that fails is its error, and the receiver hears that nothing comes.
@@ -132,10 +139,9 @@ void copy_to_host_fails(Communicator& world) {
 
 Acts message_failures() {
   return {
-      {"write-fails", write_fails},     {"copy-to-host-fails", copy_to_host_fails},
-      {"mistakes", mistakes},           {"captured", captured},
-      {"receiver-dies", receiver_dies}, {"sender-dies", sender_dies},
-      {"copy-fails", copy_fails},       {"no-driver", no_driver},
+      {"write-fails", write_fails}, {"copy-to-host-fails", copy_to_host_fails}, {"mistakes", mistakes},
+      {"captured", captured},       {"receiver-dies", receiver_dies},           {"sender-dies", sender_dies},
+      {"copy-fails", copy_fails},   {"side-is-not-told", side_is_not_told},     {"no-driver", no_driver},
   };
 }
 

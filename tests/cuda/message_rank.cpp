@@ -13,6 +13,7 @@
 
 namespace {
 
+using rondo::any_span;
 using rondo::Communicator;
 using rondo::device_span;
 using rondo::Status;
@@ -75,6 +76,43 @@ void around(Communicator& world) {
       check(device, in, offset + bytes, std::vector<std::byte>(kBehind), "nothing behind it");
     }
   }
+}
+
+/// Memory of which the caller does not say whose it is.
+void on_either_side(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const auto [right, left] = Neighbours(world);
+  constexpr std::size_t kBytes = 5000;
+  const Buffer out(world, kBytes), in(world, kBytes);
+  const auto sent = pattern(world.rank(), 0, kBytes), wanted = pattern(left, 0, kBytes);
+  put(device, out, 0, sent);
+  const any_span on_device(out.data(), kBytes, stream_of(device)), into_device(in.data(), kBytes, stream_of(device));
+  std::vector<std::byte> host(kBytes);
+  const any_span on_host(sent.data(), kBytes);
+  const any_span into_host(host.data(), kBytes);
+  require(on_device.on_device() && into_device.on_device(), "it is the device's");
+  require(!on_host.on_device() && !into_host.on_device(), "it is the host's");
+  require(!any_span(out.data(), 0).on_device(), "nothing is nobody's");
+
+  require(world.sendrecv(on_device, right, into_host, left).bytes == kBytes, "the status");
+  require(host == wanted, "any device to any host");
+  world.sendrecv(on_host, right, into_device, left);
+  check(device, in, 0, wanted, "any host to any device");
+  device.fill(address_of(in), kBytes, std::byte{0});
+  if (world.rank() % 2 == 0) {
+    world.send(on_device, right);
+    world.recv(into_device, left);
+  } else {
+    world.recv(into_device, left);
+    world.send(on_device, right);
+  }
+  check(device, in, 0, wanted, "any device to any device");
+}
+
+/// Whose memory it is can be told without making a context on a device, which no call could here.
+void before_any_context(Communicator&) {
+  const std::byte byte{};
+  require(!any_span(&byte, 1).on_device(), "it is the host's");
 }
 
 /// More at a time than there are events; from any source; before anybody has asked for them.
@@ -307,6 +345,8 @@ void stream_waits(Communicator& world) {
 
 const rondo::testing::Acts kActs{
     {"around", around},
+    {"on-either-side", on_either_side},
+    {"before-any-context", before_any_context},
     {"many", many},
     {"copied", copied},
     {"to-itself", to_itself},

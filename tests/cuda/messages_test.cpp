@@ -15,6 +15,10 @@ TEST_CASE("messages between devices and hosts arrive whole, by every transport",
   check_ranks(MESSAGE_RANK, 3, "around", {"RONDO_TRANSPORT=" + transport});
 }
 
+TEST_CASE("messages of memory whose side the caller does not know", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "on-either-side");
+}
+
 TEST_CASE("devices that are late, by many seeds", "[cuda][messages]") {
   for (const char* seed : {"1", "2", "3"}) {
     check_ranks(MESSAGE_RANK, 2, "many", {std::string("FAKECUDA_SEED=") + seed});
@@ -154,4 +158,10 @@ TEST_CASE("a copy to the host that the driver refuses is an error, and the next 
           "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   check_ranks(MESSAGE_RANK, 1, "copy-to-host-fails", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
+}
+
+TEST_CASE("whose memory it is is told without a context, or the driver's error is", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  check_ranks(MESSAGE_RANK, 1, "before-any-context", {"FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:2"});
+  check_ranks(MESSAGE_RANK, 1, "side-is-not-told", {"FAKECUDA_FAIL=cuDevicePrimaryCtxGetState:1:2"});
 }

@@ -38,6 +38,25 @@ TEST_CASE("what the host allocated is the host's", "[cuda][pointer]") {
   CHECK(classify(device.driver(), reinterpret_cast<Address>(memory.data())).kind == Kind::host);
 }
 
+TEST_CASE("memory is classified where no context is current", "[cuda][pointer]") {
+  const Driver& driver = driver_under_test();
+  const std::vector<std::byte> of_host(64);
+  const auto host = reinterpret_cast<Address>(of_host.data());
+  CHECK(classify_anywhere(driver, host).kind == Kind::host);
+
+  int devices = 0;
+  driver.must(driver.cuDeviceGetCount, &devices);
+  const DeviceUnderTest device(devices - 1);
+  const DeviceMemory memory(device.context, kBytes);
+  const PointerFacts facts = classify_anywhere(driver, memory.address());
+  CHECK(facts.kind == Kind::device);
+  CHECK(facts.device == devices - 1);
+  CHECK(classify_anywhere(driver, host).kind == Kind::host);
+
+  const Current current(device.context);
+  CHECK(classify_anywhere(driver, memory.address()).base == facts.base);
+}
+
 TEST_CASE("memory at an address that was freed and allocated again is another buffer", "[cuda][pointer]") {
   const DeviceUnderTest device;
   DeviceMemory first(device.context, kBytes);

@@ -142,6 +142,16 @@ Result cuDevicePrimaryCtxRelease_v2(Device device) {
   return Result::success;
 }
 
+Result cuDevicePrimaryCtxGetState(Device device, unsigned* flags, int* active) {
+  if (const Result result = entered("cuDevicePrimaryCtxGetState"); result != Result::success) return result;
+  if (!is_device(device)) return Result::invalid_device;
+  Contexts& state = contexts();
+  const std::scoped_lock lock(state.mutex);
+  *flags = 0;
+  *active = state.primary[static_cast<std::size_t>(device)].retained > 0 ? 1 : 0;
+  return Result::success;
+}
+
 Result cuCtxPushCurrent_v2(ContextHandle context) {
   if (const Result result = entered("cuCtxPushCurrent"); result != Result::success) return result;
   if (context == nullptr) return Result::invalid_context;

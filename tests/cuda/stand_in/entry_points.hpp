@@ -21,6 +21,7 @@ RONDO_ENTRY(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer);
 RONDO_ENTRY(cuDeviceGetP2PAttribute, cuDeviceGetP2PAttribute);
 RONDO_ENTRY(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
 RONDO_ENTRY(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
+RONDO_ENTRY(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState);
 RONDO_ENTRY(cuCtxPushCurrent, cuCtxPushCurrent_v2);
 RONDO_ENTRY(cuCtxPopCurrent, cuCtxPopCurrent_v2);
 RONDO_ENTRY(cuCtxGetCurrent, cuCtxGetCurrent);

@@ -1,5 +1,9 @@
 // A rank that sends and receives memory of a device: message_rank ACT. Started by rondo-run. Ends with 0 when all was
 // as it must be, else it says what was not.
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <vector>
 
@@ -324,6 +328,29 @@ void sender_leaves(Communicator& world) {
   check(device, buffer, 0, sent, "what was sent before the sender left");
 }
 
+/// Rank 0 frees memory of its own, which rank 1 has mapped, once it has left; rank 1 stays until rank 0 has ended.
+void sender_leaves_and_frees(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 5000;
+  ::pid_t sender = ::getpid();
+  if (world.rank() == 0) {
+    const rondo::testing::DeviceMemory memory(device.context, kBytes);
+    device.fill(memory.address(), kBytes, std::byte{1});
+    world.send(device_span<std::byte>(reinterpret_cast<std::byte*>(memory.address()), kBytes), 1);
+    world.send(std::span(&sender, 1), 1);
+    world = Communicator();
+    return;
+  }
+  const Buffer buffer(world, kBytes);
+  world.recv(buffer.span(), 0);
+  world.recv(std::span(&sender, 1), 0);
+  pollfd ended{static_cast<int>(::syscall(SYS_pidfd_open, sender, 0)), POLLIN, 0};
+  char word = 0;
+  refused(rondo::Errc::peer_failed, "has left", [&] { world.recv(std::span(&word, 1), 0, Tag{1}); });
+  require(::poll(&ended, 1, -1) == 1, "the sender has ended");
+  ::close(ended.fd);
+}
+
 /// The stream waits instead of the host, and the buffer is forgotten meanwhile.
 void stream_waits(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -360,6 +387,7 @@ const rondo::testing::Acts kActs{
     {"receiver-is-behind", [](Communicator& world) { receiver_is_behind(world, false); }},
     {"receiver-is-behind-from-host", [](Communicator& world) { receiver_is_behind(world, true); }},
     {"sender-leaves", sender_leaves},
+    {"sender-leaves-and-frees", sender_leaves_and_frees},
     {"stream-waits", stream_waits},
 };
 

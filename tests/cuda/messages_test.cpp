@@ -59,6 +59,10 @@ TEST_CASE("what has come is received though its sender has left", "[cuda][messag
   check_ranks(MESSAGE_RANK, 2, "sender-leaves");
 }
 
+TEST_CASE("whoever leaves may free what others had mapped", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "sender-leaves-and-frees");
+}
+
 TEST_CASE("a stream waits for what is received instead of the host", "[cuda][messages]") {
   check_ranks(MESSAGE_RANK, 2, "stream-waits");
 }

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/connector.hpp"
+#include "runtime/control.hpp"
 #include "transport/resting.hpp"
 
 namespace rondo::detail {

@@ -17,8 +17,6 @@
 
 #include "runtime/clock.hpp"
 #include "runtime/condition.hpp"
-#include "runtime/connector.hpp"
-#include "runtime/control.hpp"
 #include "runtime/device_messages.hpp"
 #include "runtime/device_peers.hpp"
 #include "runtime/group.hpp"
@@ -31,6 +29,9 @@
 #include "runtime/waiter.hpp"
 
 namespace rondo::detail {
+
+class Connector;
+class Control;
 
 /// One rank: its peers, its communicators, what is ready to run, and what has failed. Link, clock and waiter are given,
 /// so many engines can live in one process, threads or simulated. All under the lock of `progress()`.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/connector.hpp"
+#include "runtime/control.hpp"
 #include "runtime/engine.hpp"
 
 // What an engine makes of silence and of bad news: connections that end, the hub's notices, and the clock.

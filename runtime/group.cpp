@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/control.hpp"
 #include "runtime/engine.hpp"
 
 namespace rondo::detail {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/control.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/rank_list.hpp"
 

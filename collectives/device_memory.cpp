@@ -70,9 +70,17 @@ cuda::Address DeviceMemory::address(const Range& range) const noexcept {
 }
 
 const cuda::PointerFacts& DeviceMemory::facts(const Range& range) const noexcept {
-  if (range.buffer == rondo::Buffer::scratch) return scratch_of(range).memory->memory;
-  const bool output = range.buffer == rondo::Buffer::output && got_;
-  return (output ? got_ : given_)->memory;
+  return range.buffer == rondo::Buffer::scratch ? scratch_of(range).memory->memory : buffer_of(range).memory;
+}
+
+void DeviceMemory::check_there(const Range& range) const {
+  if (range.count == 0 || range.buffer == rondo::Buffer::scratch) return;
+  const cuda::Current current(device_.opened()->context);
+  device_.check_there(buffer_of(range));
+}
+
+const DeviceBuffer& DeviceMemory::buffer_of(const Range& range) const noexcept {
+  return range.buffer == rondo::Buffer::output && got_ ? *got_ : *given_;
 }
 
 }  // namespace rondo::detail

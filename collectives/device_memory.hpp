@@ -36,6 +36,8 @@ class DeviceMemory {
   std::size_t bytes(const Range& range) const noexcept { return range.count * element_bytes_; }
   /// Empty ranges have no address.
   cuda::Address address(const Range& range) const noexcept;
+  /// Throws CudaError where the caller has freed what the range lies in.
+  void check_there(const Range& range) const;
   /// The allocation that a range lies in.
   const cuda::PointerFacts& facts(const Range& range) const noexcept;
 
@@ -46,6 +48,8 @@ class DeviceMemory {
     std::shared_ptr<DeviceScratch> memory;
   };
   const Scratch& scratch_of(const Range& range) const noexcept;
+  /// The caller's, of a range that is not of scratch.
+  const DeviceBuffer& buffer_of(const Range& range) const noexcept;
 
   RankDevice& device_;
   const std::size_t element_bytes_;

@@ -87,6 +87,7 @@ Task DevicePort::send_range(State& state, Range range, int to, std::uint32_t key
   }
   if (note.place.region != 0) work.give_back(note.ready, 1);
   const auto block = work.stage(state.memory.bytes(range));
+  state.memory.check_there(range);
   work.copy(state.memory.address(range), block->data(), block->size());
   Task fetched = work.come();
   co_await fetched;

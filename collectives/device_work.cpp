@@ -91,7 +91,13 @@ void DeviceWork::give_back(cuda::EventTicket ticket, int users) noexcept {
 // Memory.
 
 std::optional<cuda::Address> DeviceWork::map(int member, const DevicePlace& place, std::uint64_t bytes) {
-  auto use = peers_.map(operation_.group().world_rank(member), place, bytes);
+  const int world_rank = operation_.group().world_rank(member);
+  std::optional<cuda::ImportTable::Use> use;
+  try {
+    use = peers_.map(world_rank, place, bytes);
+  } catch (const cuda::RegionError& error) {
+    operation_.group().engine().peer(world_rank).reject(error.what());
+  }
   if (!use) return std::nullopt;
   const cuda::Address address = use->address();
   hold(std::make_shared<cuda::ImportTable::Use>(std::move(*use)));

@@ -77,7 +77,7 @@ void ImportedEvents::destroy() noexcept {
 
 EventHandle ImportedEvents::event(EventTicket ticket) const {
   if (ticket.index < events_.size()) return events_[ticket.index];
-  throw RegionError(fmt::format("rank {}: got event {}, wanted one of {}", peer_, ticket.index, events_.size()));
+  throw RegionError(fmt::format("it spoke of event {}, wanted one of {}", ticket.index, events_.size()));
 }
 
 void ImportedEvents::wait(EventTicket ticket, StreamHandle stream) const {

@@ -39,27 +39,28 @@ ImportTable::~ImportTable() {
 
 void ImportTable::announce(const RegionDescription& region) {
   if (region.bytes == 0 || region.base + region.bytes < region.base) {
-    throw RegionError(
-        fmt::format("rank {}: region {} has {} bytes at {:#x}", peer_, region.id, region.bytes, region.base));
+    throw RegionError(fmt::format("it described region {} of {} bytes at {:#x}", region.id, region.bytes, region.base));
   }
   if (!imports_.try_emplace(region.id, Import{.region = region}).second) {
-    throw RegionError(fmt::format("rank {}: describes region {} twice", peer_, region.id));
+    throw RegionError(fmt::format("it described region {} twice", region.id));
   }
 }
 
-ImportTable::Import& ImportTable::find(RegionId region) {
+bool ImportTable::has(RegionId region) const noexcept {
   const auto found = imports_.find(region);
-  if (found == imports_.end() || found->second.ended) {
-    throw RegionError(fmt::format("rank {}: speaks of region {}, which there is not", peer_, region));
-  }
-  return found->second;
+  return found != imports_.end() && !found->second.ended;
+}
+
+ImportTable::Import& ImportTable::find(RegionId region) {
+  if (!has(region)) throw RegionError(fmt::format("it spoke of region {}, which there is not", region));
+  return imports_.at(region);
 }
 
 std::optional<ImportTable::Use> ImportTable::use(RegionId region, std::uint64_t offset, std::uint64_t bytes) {
   Import& import = find(region);
   if (offset > import.region.bytes || bytes > import.region.bytes - offset) {
-    throw RegionError(fmt::format("rank {}: got {} bytes at {} of region {}, wanted some of its {}", peer_, bytes,
-                                  offset, region, import.region.bytes));
+    throw RegionError(fmt::format("it spoke of {} bytes at {} of region {}, which has {}", bytes, offset, region,
+                                  import.region.bytes));
   }
   if (import.mapped == 0) {
     if (must_wait(import)) return std::nullopt;
@@ -73,8 +74,8 @@ bool ImportTable::must_wait(const Import& wanted) const {
   for (const auto& [id, import] : imports_) {
     if (import.mapped == 0 || !overlap(import.region, wanted.region)) continue;
     if (!import.ended) {
-      throw RegionError(fmt::format("rank {}: region {} lies where region {} does, which it has not ended", peer_,
-                                    wanted.region.id, id));
+      throw RegionError(
+          fmt::format("its region {} lies where region {} does, which it has not ended", wanted.region.id, id));
     }
     return true;
   }

@@ -49,6 +49,8 @@ class ImportTable {
 
   /// The owner describes a region. Maps nothing yet. Throws RegionError: it has described it before.
   void announce(const RegionDescription& region);
+  /// It has been described, and not ended.
+  bool has(RegionId region) const noexcept;
   /// `bytes` bytes at `offset` of a region. Nothing: a region at the same place is still being closed, ask again when
   /// uses have ended. Throws RegionError for a region that there is not, or not that much of; CudaError when it cannot
   /// be mapped.

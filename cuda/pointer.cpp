@@ -30,6 +30,8 @@ PointerFacts classify(const Driver& driver, Address address) {
   PointerFacts facts;
   if (managed != 0) {
     facts.kind = PointerFacts::Kind::managed;
+    facts.device = device;
+    facts.buffer_id = buffer_id;
     return facts;
   }
   if (memory_type != kMemoryTypeDevice) return facts;

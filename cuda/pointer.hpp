@@ -16,8 +16,8 @@ struct PointerFacts {
   };
 
   Kind kind = Kind::host;
-  // The rest is of device memory.
-  Device device = 0;
+  Device device = 0;  ///< of managed memory, the one in whose context it was allocated
+  // The rest is of device memory; managed memory has a buffer_id, too.
   Address base = 0;             ///< of the whole allocation, which is what other processes map
   std::uint64_t bytes = 0;      ///< of the whole allocation
   std::uint64_t buffer_id = 0;  ///< never again another allocation's, also where that has the same base

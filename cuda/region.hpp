@@ -18,7 +18,7 @@ struct RegionDescription {
   IpcMemoryHandle handle{};
 };
 
-/// What a peer said of a region or an event cannot be.
+/// What a peer said of a region or an event cannot be: `what()` tells of it as `it`.
 class RegionError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

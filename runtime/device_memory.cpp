@@ -33,7 +33,9 @@ bool release(Engine& engine, const Allocation& allocation) {
     return engine.device_peers().is_closed(allocation) && !(engine.failure_seen() && engine.device().busy());
   };
   const auto patience = engine.failure_seen() ? kUnmapWithinAfterFailure : kUnmapWithin;
-  if (engine.progress().until(entry, closed, engine.clock().now() + patience)) return true;
+  const bool released = engine.progress().until(entry, closed, engine.clock().now() + patience);
+  engine.device_peers().retired(allocation);
+  if (released) return true;
   engine.log().warn("{} bytes of the device are not freed: somebody has not been done with them for {} ms",
                     allocation.bytes, patience.count());
   return false;

@@ -109,7 +109,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   const auto offer = DeviceOffer::of(rts);
   if (offer.place.region == 0) return false;
   if (offer.ready.index >= RankDevice::kEvents) {
-    peer.closed("it spoke of an event that there is not");
+    peer.reject("it spoke of an event that there is not");
     return true;
   }
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
@@ -122,7 +122,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
     if (!used) return false;
     use = std::make_shared<cuda::ImportTable::Use>(std::move(*used));
   } catch (const cuda::RegionError& error) {
-    peer.closed(error.what());
+    peer.reject(error.what());
     return true;
   }
   message.state_ = ReceiveMessage::State::pulling;

@@ -43,7 +43,7 @@ void DevicePeers::introduce(int world_rank) {
 }
 
 DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address) {
-  if (!shares_host(world_rank)) return {};
+  if (!shares_host(world_rank) || retiring_.contains(memory.base)) return {};
   if (!memory.exportable) {
     stage_instead(memory.kind == cuda::PointerFacts::Kind::managed ? "it is managed, wanted memory of cuMemAlloc"
                                                                    : memory.why_not);
@@ -69,6 +69,7 @@ void DevicePeers::send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& un
 }
 
 void DevicePeers::retire(const RankDevice::Allocation& allocation) {
+  retiring_.insert(allocation.address);
   cuda::PointerFacts memory;
   memory.base = allocation.address;
   memory.bytes = allocation.bytes;
@@ -84,6 +85,8 @@ bool DevicePeers::is_closed(const RankDevice::Allocation& allocation) const {
 std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const DevicePlace& place, std::uint64_t bytes) {
   Remote* const remote = place.region == 0 ? nullptr : open(world_rank);
   if (remote == nullptr) return std::nullopt;
+  // On the way when its owner ended it.
+  if (!remote->imports->has(place.region) && place.region <= remote->last_described) return std::nullopt;
   try {
     return remote->imports->use(place.region, place.offset, bytes);
   } catch (const cuda::CudaError& error) {
@@ -153,11 +156,11 @@ bool DevicePeers::ends(int world_rank) const { return remotes_.at(world_rank).en
 
 void DevicePeers::hear(Peer& peer, std::span<const std::byte> frame) {
   const auto decoded = decode_device_frame(frame);
-  if (!decoded) return peer.closed("it sent a frame of an unknown kind");
+  if (!decoded) return peer.reject("it sent a frame of an unknown kind");
   try {
     take(peer, remotes_[peer.world_rank()], *decoded);
   } catch (const cuda::RegionError& error) {
-    peer.closed(error.what());
+    peer.reject(error.what());
   }
 }
 
@@ -166,6 +169,7 @@ void DevicePeers::take(Peer& peer, Remote& remote, const DeviceFrame& frame) {
     if (remote.hello) throw cuda::RegionError("it introduced its device twice");
     remote.hello = *hello;
   } else if (const auto* region = std::get_if<cuda::RegionDescription>(&frame)) {
+    remote.last_described = std::max(remote.last_described, region->id);
     if (remote.imports) return remote.imports->announce(*region);
     remote.described.emplace(region->id, *region);
   } else if (const auto* unmap = std::get_if<DeviceUnmap>(&frame)) {

@@ -38,13 +38,15 @@ class DevicePeers {
   /// Tells a rank, ahead of whatever is sent to it next, all that it must know to map `address`. Nowhere: it could not,
   /// which the log says.
   DevicePlace expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address);
-  /// Others shall close this allocation; `is_closed` tells when they have.
+  /// Others shall close this allocation, and nothing of it is exposed until `retired`; `is_closed` tells when they
+  /// have.
   void retire(const RankDevice::Allocation& allocation);
   bool is_closed(const RankDevice::Allocation& allocation) const;
+  void retired(const RankDevice::Allocation& allocation) { retiring_.erase(allocation.address); }
 
   // What this rank knows of others.
   /// So many bytes at a place of theirs. Nothing: it cannot be reached, which the log says, or not yet, as what lies
-  /// there now is still being closed. Throws RegionError: there is no such place.
+  /// there now is still being closed, or its owner has ended it meanwhile. Throws RegionError: there is no such place.
   std::optional<cuda::ImportTable::Use> map(int world_rank, const DevicePlace& place, std::uint64_t bytes);
   /// Whether anything of theirs could be mapped and waited for; if not, the log says why.
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
@@ -74,6 +76,7 @@ class DevicePeers {
   struct Remote {
     std::optional<DeviceHello> hello;
     std::map<cuda::RegionId, cuda::RegionDescription> described;  ///< before there are imports
+    cuda::RegionId last_described = 0;
     std::unique_ptr<cuda::ImportedEvents> events;
     std::unique_ptr<cuda::ImportTable> imports;
     bool better_writes = false;
@@ -94,6 +97,7 @@ class DevicePeers {
 
   Engine& engine_;
   std::map<int, Remote> remotes_;
+  std::set<cuda::Address> retiring_;
   std::set<std::string> said_;  ///< reasons for staging that the log has
 };
 

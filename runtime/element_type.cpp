@@ -1,6 +1,10 @@
 #include <array>
+#include <limits>
+
+#include <fmt/format.h>
 
 #include <rondo/element_type.hpp>
+#include <rondo/error.hpp>
 
 namespace rondo {
 namespace {
@@ -40,6 +44,14 @@ constexpr bool in_order() {
 static_assert(in_order(), "kTypes is indexed by ElementType");
 
 }  // namespace
+
+std::size_t detail::bytes_of(std::size_t count, std::size_t element_bytes, const char* operation) {
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  if (count <= kMost / element_bytes) return count * element_bytes;
+  throw Error(Errc::invalid_argument,
+              fmt::format("{}: got {} elements of {} bytes, more than memory can hold: was the count negative ({})?",
+                          operation, count, element_bytes, static_cast<std::ptrdiff_t>(count)));
+}
 
 std::size_t element_bytes(ElementType type) noexcept {
   const auto index = static_cast<std::size_t>(type);

@@ -322,7 +322,7 @@ Peer::Landing Peer::land(const FrameHeader& header) {
 Peer::Landing Peer::land_eager(const FrameHeader& header) {
   // More than was promised memory for: not what a rondo peer sends.
   if (cost_of(header) > window_) {
-    closed("it sent a frame longer than its window");
+    reject("it sent a frame longer than its window");
     return {};
   }
   Group* const group = engine_.find_group(header.communicator);
@@ -372,7 +372,7 @@ void Peer::handle(const FrameHeader& header) {
     case FrameKind::eager:
     case FrameKind::data: break;
   }
-  closed("it sent a frame of an unknown kind");
+  reject("it sent a frame of an unknown kind");
 }
 
 void Peer::arrived_rts(const FrameHeader& header) {
@@ -397,9 +397,11 @@ void Peer::arrived_rts(const FrameHeader& header) {
 
 void Peer::passed(Descriptor descriptor, std::uint64_t number) { engine_.keep_passed(number, std::move(descriptor)); }
 
-void Peer::closed(const std::string& cause) {
+void Peer::closed(const std::string& cause) { reject(cause + " without a goodbye"); }
+
+void Peer::reject(const std::string& fault) {
   if (gone_ || bye_received_) return;
-  engine_.peer_lost(*this, cause + " without a goodbye");
+  engine_.peer_lost(*this, fault);
 }
 
 }  // namespace rondo::detail

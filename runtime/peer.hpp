@@ -80,6 +80,8 @@ class Peer final : public Sink {
   void arrived(const FrameHeader& header) override;
   void passed(Descriptor descriptor, std::uint64_t number) override;
   void closed(const std::string& cause) override;
+  /// What it said cannot be, in words about `it`: nothing that comes from it is believed any more.
+  void reject(const std::string& fault);
 
   /// Bytes that the other side promised memory for, and what of that is free; what of ours is free and not yet told.
   std::uint64_t window() const noexcept { return window_; }

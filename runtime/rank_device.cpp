@@ -136,7 +136,7 @@ cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Dr
 
 RankDevice::Opened& RankDevice::open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver,
                                          const char* operation) {
-  if (!opened_) opened_ = std::make_unique<Opened>(driver, memory.device);
+  if (!opened_) opened_ = std::make_unique<Opened>(driver, memory.device >= 0 ? memory.device : first_device(driver));
   if (memory.kind == cuda::PointerFacts::Kind::device && memory.device != opened_->context.device()) {
     throw Error(Errc::invalid_argument,
                 fmt::format("{}: got memory of device {}, wanted that of device {}: a rank uses one device", operation,
@@ -170,10 +170,21 @@ void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<co
 
 // Where memory could not be pinned the host waits for the copy: it is not queued before the caller's stream is there.
 void RankDevice::start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended) {
-  copy.ready = [this, buffer] { return opened_->local_events.done(buffer->before); };
+  copy.ready = [this, buffer] {
+    if (!opened_->local_events.done(buffer->before)) return false;
+    check_there(*buffer);
+    return true;
+  };
   copy.given_up = [buffer] { return buffer->given_up; };
   copy.ended = std::move(ended);
   buffer->copy = opened_->copies.start(std::move(copy));
+}
+
+void RankDevice::check_there(const DeviceBuffer& buffer) const {
+  const cuda::Driver& driver = opened_->context.driver();
+  if (cuda::classify(driver, buffer.address).buffer_id == buffer.memory.buffer_id) return;
+  throw cuda::CudaError(driver.cuPointerGetAttributes.name, cuda::Result::invalid_value, "CUDA_ERROR_INVALID_VALUE",
+                        "the memory was freed before it was sent or received", {.peer = -1, .bytes = buffer.bytes});
 }
 
 bool RankDevice::order(const DeviceBuffer& buffer, CudaStream stream) const {

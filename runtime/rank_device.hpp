@@ -69,6 +69,8 @@ class RankDevice {
   using Ended = std::function<void(const std::exception_ptr&)>;
   void read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended);
   void write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer, Ended ended);
+  /// Throws CudaError where the memory of the buffer is no longer what the caller gave. A context is current.
+  void check_there(const DeviceBuffer& buffer) const;
   /// Memory of the host for that.
   std::shared_ptr<cuda::Staging::Block> stage(std::size_t bytes);
   /// What is queued on the stream from here on comes after the buffer's last copy. False: that is not queued yet.

@@ -64,10 +64,11 @@ class SharedBuffer {
 /// A collective call: all ranks, the same count. While a reduce or all_reduce goes on the other ranks write this rank's
 /// output, also after it has given the operation up because of a failure.
 ///
-/// Throws Error as the collectives do, and `system` when there is no memory.
+/// Throws Error as the collectives do, invalid_argument for more elements than memory can hold, and `system` when there
+/// is no memory.
 template <Element T>
 [[nodiscard]] SharedBuffer<T> allocate(Communicator& communicator, std::size_t count) {
-  return SharedBuffer<T>(detail::allocate_bytes(communicator, count * sizeof(T)), count);
+  return SharedBuffer<T>(detail::allocate_bytes(communicator, detail::bytes_of(count, sizeof(T), "allocate")), count);
 }
 
 }  // namespace rondo

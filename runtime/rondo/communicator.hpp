@@ -114,6 +114,14 @@ class RONDO_EXPORT Communicator {
   Status sendrecv(device_span<T> out, int to, device_span<U> in, int from, Tag tag = Tag{0}) {
     return exchange(out, to, in, from, tag);
   }
+  template <typename T, typename U, std::size_t M>
+  Status sendrecv(device_span<T> out, int to, std::span<U, M> in, int from, Tag tag = Tag{0}) {
+    return exchange(out, to, in, from, tag);
+  }
+  template <typename T, std::size_t N, typename U>
+  Status sendrecv(std::span<T, N> out, int to, device_span<U> in, int from, Tag tag = Tag{0}) {
+    return exchange(out, to, in, from, tag);
+  }
 
   // The same with elements on the side on which they have been found.
 

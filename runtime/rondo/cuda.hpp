@@ -40,9 +40,11 @@ template <Element T>
 class buffer {
  public:
   buffer() = default;
-  /// Throws Errc::cuda. Rounded up to 2 MiB, which is what other processes map.
+  /// Throws Errc::cuda; Errc::invalid_argument for more than any memory can hold. Rounded up to 2 MiB, which is what
+  /// other processes map.
   buffer(Communicator& communicator, std::size_t count)
-      : memory_(detail::allocate(communicator, count * sizeof(T))), count_(count) {}
+      : memory_(detail::allocate(communicator, rondo::detail::bytes_of(count, sizeof(T), "cuda::buffer"))),
+        count_(count) {}
 
   T* data() const noexcept { return static_cast<T*>(memory_.get()); }
   std::size_t size() const noexcept { return count_; }

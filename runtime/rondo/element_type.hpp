@@ -44,6 +44,9 @@ concept Element =
 
 namespace detail {
 
+/// So many elements in bytes. Throws Error{invalid_argument}, naming the operation, for more than memory can hold.
+RONDO_EXPORT std::size_t bytes_of(std::size_t count, std::size_t element_bytes, const char* operation);
+
 /// By width and sign, so that `long`, `long long` and `std::int64_t` are one type on the wire.
 template <std::integral T>
 consteval ElementType integer_type() {

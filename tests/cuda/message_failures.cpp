@@ -24,11 +24,43 @@ void mistakes(Communicator& world) {
           [&] { world.isend(device_span<std::byte>(host.data(), host.size()), other).wait(); });
   refused(Errc::invalid_argument, "there the allocation ends",
           [&] { world.irecv(device_span<std::byte>(buffer.data(), std::size_t{3} << 20), other).wait(); });
+  refused(Errc::invalid_argument, "cuda::buffer: got 2305843009213693952 elements of 8 bytes",
+          [&] { cuda::buffer<double>(world, std::size_t{1} << 61); });
   refused(Errc::invalid_argument, "destination rank 2", [&] { world.send(buffer.span(), 2); });
   Work sent = world.isend(buffer.span(), other);
   refused(Errc::truncated, "got 100 bytes, wanted at most 99",
           [&] { world.recv(buffer.span().subspan(0, 99), other); });
   sent.wait();
+}
+
+/// Rank 0 frees what rank 1 has not received yet, or a collective has not taken.
+void freed_too_soon(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer kept(world, 100);
+  const std::string freed = "the memory was freed before it was sent";
+  char word = 0;
+  if (world.rank() == 0) {
+    Buffer buffer(world, 100);
+    Work sent = world.isend(buffer.span(), 1);
+    buffer = Buffer();
+    world.send(std::span(&word, 1), 1, Tag{1});
+    refused(Errc::cuda, freed, [&] { sent.wait(); });
+  } else {
+    world.recv(std::span(&word, 1), 0, Tag{1});
+    refused(Errc::peer_failed, "the sender gave the message up", [&] { world.recv(kept.span(), 0); });
+  }
+}
+
+void freed_under_a_collective(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  Buffer buffer(world, 4'000'000);
+  Work work = ibroadcast(world, buffer.span(), 0, {.algorithm = Algorithm::chain, .chunk_bytes = 4000});
+  if (world.rank() == 0) buffer = Buffer();
+  try {
+    work.wait();  // which may have been soon enough
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+  }
 }
 
 /// Streams that are being captured into a graph are refused, and nothing is left of that.
@@ -139,9 +171,17 @@ void copy_to_host_fails(Communicator& world) {
 
 Acts message_failures() {
   return {
-      {"write-fails", write_fails}, {"copy-to-host-fails", copy_to_host_fails}, {"mistakes", mistakes},
-      {"captured", captured},       {"receiver-dies", receiver_dies},           {"sender-dies", sender_dies},
-      {"copy-fails", copy_fails},   {"side-is-not-told", side_is_not_told},     {"no-driver", no_driver},
+      {"write-fails", write_fails},
+      {"copy-to-host-fails", copy_to_host_fails},
+      {"freed-too-soon", freed_too_soon},
+      {"freed-under-a-collective", freed_under_a_collective},
+      {"mistakes", mistakes},
+      {"captured", captured},
+      {"receiver-dies", receiver_dies},
+      {"sender-dies", sender_dies},
+      {"copy-fails", copy_fails},
+      {"side-is-not-told", side_is_not_told},
+      {"no-driver", no_driver},
   };
 }
 

@@ -238,6 +238,37 @@ void unmappable(Communicator& world) {
   device.driver().must(device.driver().cuMemFree, managed);
 }
 
+/// The first memory of a rank is managed, in a context of the second device for rank 1.
+void managed_first(Communicator& world) {
+  using rondo::cuda::Address;
+  using rondo::cuda::Result;
+  const DeviceUnderTest device(own_device(world));
+  const int other = 1 - world.rank();
+  constexpr std::size_t kBytes = 100;
+  const rondo::cuda::Current current(device.context);
+  Address managed = 0;
+  require(rondo::testing::driver_function<Result(Address*, std::size_t, unsigned)>("cuMemAllocManaged")(
+              &managed, kBytes, 1) == Result::success,
+          "managed memory");
+  const auto span = [](Address address) {
+    return device_span<std::byte>(reinterpret_cast<std::byte*>(address), kBytes);
+  };
+  {
+    const rondo::testing::DeviceMemory own(device.context, kBytes);
+    device.fill(managed, kBytes, std::byte{1});
+    world.sendrecv(span(managed), other, span(own.address()), other);
+    require(device.holds(own.address(), kBytes, std::byte{1}), "what was sent");
+    const std::vector<std::byte> host(kBytes, std::byte{2});
+    world.sendrecv(std::span(host), other, span(own.address()), other);
+    require(device.holds(own.address(), kBytes, std::byte{2}), "what the host sent");
+    std::vector<std::byte> back(kBytes);
+    world.sendrecv(span(own.address()), other, std::span(back), other);
+    require(back == host, "what the host got");
+    world = Communicator();
+  }
+  device.driver().must(device.driver().cuMemFree, managed);
+}
+
 /// More messages than there are events, one at a time.
 void in_a_row(Communicator& world) {
   const auto [right, left] = Neighbours(world);
@@ -380,6 +411,7 @@ const rondo::testing::Acts kActs{
     {"coming-and-going", coming_and_going},
     {"registered", registered},
     {"unmappable", unmappable},
+    {"managed-first", managed_first},
     {"in-a-row", in_a_row},
     {"threads", threads},
     {"sender-is-behind", [](Communicator& world) { sender_is_behind(world, false); }},

@@ -71,6 +71,21 @@ TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messag
   check_ranks(MESSAGE_RANK, 2, "mistakes");
 }
 
+TEST_CASE("memory that is freed too soon is an error of who freed it", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "freed-too-soon");
+  // What is still to be sent then cannot be mapped, which the log says.
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "freed-under-a-collective");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
+TEST_CASE("managed memory is of the device that it was made for", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "managed-first", {"FAKECUDA_DEVICES=2"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][messages]") {
   const auto ended = run_ranks(MESSAGE_RANK, 2, "captured");
   INFO(ended.out << ended.err);

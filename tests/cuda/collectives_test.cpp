@@ -50,6 +50,11 @@ TEST_CASE("each algorithm that works on devices gives what the host gives", "[cu
   check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {"FAKECUDA_SEED=3", "FAKECUDA_TIME_SLICE=1"});
 }
 
+TEST_CASE("eight ranks share a device, or have one each", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 8, "on-either-side");
+  if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 8, "on-either-side", {"FAKECUDA_DEVICES=8"});
+}
+
 TEST_CASE("algorithms by messages give on devices what they give on the host", "[cuda][collectives]") {
   const int ranks = GENERATE(2, 3, 4);
   check_ranks(COLLECTIVE_RANK, ranks, "by-messages");

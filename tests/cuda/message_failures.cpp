@@ -63,6 +63,28 @@ void freed_under_a_collective(Communicator& world) {
   }
 }
 
+/// Whatever the driver refuses, and when: each of these is right, or an Error.
+void come_what_may(Communicator& world) {
+  const int other = 1 - world.rank();
+  try {
+    cuda::buffer<int> ours(world, 1000);
+    const cuda::buffer<int> theirs(world, 1000);
+    const std::vector<int> own(1000, world.rank() + 1), wanted(1000, other + 1), both(1000, 3);
+    std::vector<int> got(1000);
+    ours.copy_from(own);
+    world.sendrecv(ours.span(), other, theirs.span(), other);
+    theirs.copy_to(got);
+    require(got == wanted, "what the other has sent");
+    world.sendrecv(ours.span(), other, std::span(got), other);
+    require(got == wanted, "what the host has got");
+    all_reduce(world, ours.span(), sum);
+    ours.copy_to(got);
+    require(got == both, "the sum");
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+  }
+}
+
 /// Streams that are being captured into a graph are refused, and nothing is left of that.
 void captured(Communicator& world) {
   using cuda::Result;
@@ -177,6 +199,7 @@ Acts message_failures() {
       {"freed-under-a-collective", freed_under_a_collective},
       {"mistakes", mistakes},
       {"captured", captured},
+      {"come-what-may", come_what_may},
       {"receiver-dies", receiver_dies},
       {"sender-dies", sender_dies},
       {"copy-fails", copy_fails},

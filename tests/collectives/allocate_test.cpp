@@ -319,3 +319,17 @@ TEST_CASE("ranks that allocate different sizes all hear of both", "[collectives]
     CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("allocate"));
   }
 }
+
+TEST_CASE("more elements than memory can hold are refused", "[collectives][allocate]") {
+  run_ranks(1, [](Communicator& world) {
+    // In bytes, 64 bits hold nothing of it.
+    constexpr std::size_t kCount = std::size_t{1} << 61;
+    try {
+      const auto buffer = rondo::allocate<double>(world, kCount);
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      return require(text.find("allocate: got 2305843009213693952 elements of 8 bytes") != std::string::npos, text);
+    }
+    throw std::runtime_error("no error");
+  });
+}

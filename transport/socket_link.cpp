@@ -14,6 +14,7 @@
 #include <cstring>
 #include <span>
 #include <system_error>
+#include <utility>
 
 namespace rondo::detail {
 namespace {
@@ -27,6 +28,12 @@ constexpr int kReadsPerPoll = 16;
 // than those that the kernel grows takes half as long where cores share a cache; where they do not, less than this
 // costs a tenth.
 constexpr int kLocalBufferBytes = 1 << 20;
+
+// Frames that follow each other with nothing coming back: from so many on, while they are no longer than that, the
+// system keeps each back until what went before is acknowledged, and what has gathered goes in one packet (Nagle's
+// algorithm). Within a host a packet costs its sender some 3 us; joining others costs a short frame less than one.
+constexpr int kLongRun = 8;
+constexpr std::size_t kShortFrame = std::size_t{16} << 10;
 
 bool stays_on_host(int socket) {
   sockaddr_storage mine{};
@@ -47,6 +54,8 @@ bool stays_on_host(int socket) {
 }
 
 std::size_t size_of(const Outgoing& frame) { return sizeof(FrameHeader) + frame.payload.size(); }
+
+bool is_short(const FrameHeader& header) { return header.payload_bytes() <= kShortFrame; }
 
 // The parts of a frame that are still to be written.
 std::size_t gather(const Outgoing& frame, iovec* parts) {
@@ -99,6 +108,7 @@ SocketLink::SocketLink(Descriptor socket, std::size_t spill_bytes)
   const int on = 1;
   tcp_ = ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
   if (!stays_on_host(socket_.get())) return;
+  gathers_ = tcp_;
   const int bytes = kLocalBufferBytes;
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
@@ -109,6 +119,10 @@ SocketLink::~SocketLink() = default;
 void SocketLink::send(Outgoing& frame) {
   frame.written = 0;
   if (broken_) return;
+  if (gathers_) {
+    run_ = is_short(frame.header) ? std::min(run_ + 1, kLongRun) : 0;
+    gather_frames(run_ == kLongRun);
+  }
   const bool first = queue_.empty();
   queue_.push(frame);
   if (first) flush();
@@ -139,6 +153,7 @@ std::size_t SocketLink::write_queue() {
     broken_ = errno != EAGAIN && errno != EWOULDBLOCK;
     return 0;
   }
+  owes_acknowledgement_ = false;
   auto left = static_cast<std::size_t>(written);
   while (left > 0) {
     Outgoing& head = *queue_.head();
@@ -197,6 +212,7 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
   if (got < 0) {
     if (errno == EINTR) return true;
     if (errno != EAGAIN && errno != EWOULDBLOCK) fail(errno);
+    acknowledge();
     return false;
   }
   if (got == 0) {
@@ -204,6 +220,8 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
     return false;
   }
   ++moved;
+  run_ = 0;
+  gather_frames(false);
   auto bytes = static_cast<std::size_t>(got);
   const bool full = bytes == wanted;
   if (in_payload_) {
@@ -218,6 +236,8 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
   }
   spill_end_ += bytes;
   moved += parse(sink);
+  const bool part_of_header = !in_payload_ && spill_end_ > 0;
+  owes_acknowledgement_ = gathers_ && (last_was_short_ || part_of_header);
   return full;
 }
 
@@ -228,6 +248,7 @@ std::size_t SocketLink::parse(Sink& sink) {
     std::memcpy(&header, spill_.data() + spill_begin_, sizeof header);
     spill_begin_ += sizeof header;
     ++frames;
+    last_was_short_ = is_short(header);
     if (header.version != FrameHeader::kVersion) {
       fail(EPROTO);
       return frames;
@@ -269,6 +290,21 @@ void SocketLink::begin_long(Sink& sink) {
     place_ += here;
   }
   spill_begin_ = spill_end_;
+}
+
+void SocketLink::gather_frames(bool gathering) {
+  if (gathering_ == gathering) return;
+  gathering_ = gathering;
+  const int at_once = gathering ? 0 : 1;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
+}
+
+// The other's system may be keeping back what this side waits for, until it hears that the rest has come. That would be
+// told with the next frame that leaves here, or after some 40 ms.
+void SocketLink::acknowledge() {
+  if (!std::exchange(owes_acknowledgement_, false)) return;
+  const int on = 1;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
 }
 
 void SocketLink::fail(int error) {

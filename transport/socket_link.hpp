@@ -11,7 +11,7 @@ namespace rondo::detail {
 
 /// A Link over a connected stream socket, TCP or Unix-domain: one call for header and payload, tried at once and
 /// queued only when the socket is full; about one to receive a message, payload straight to its place with the next
-/// header riding along.
+/// header riding along. Over TCP within a host, a long run of short frames that nothing answers goes many to a packet.
 class SocketLink final : public Link {
  public:
   /// Makes `socket` non-blocking; a TCP socket gets TCP_NODELAY. `spill_bytes` is what one read may take beyond the
@@ -40,6 +40,8 @@ class SocketLink final : public Link {
   std::size_t parse(Sink& sink);
   void begin(Sink& sink, const FrameHeader& header);
   void begin_long(Sink& sink);
+  void gather_frames(bool gathering);
+  void acknowledge();
   void fail(int error);
 
   Descriptor socket_;
@@ -48,6 +50,12 @@ class SocketLink final : public Link {
   bool dead_ = false;    // and everything has been read
   bool reported_ = false;
   std::string cause_;
+
+  bool gathers_ = false;               // TCP that stays on this host: frames of long runs go many to a packet
+  int run_ = 0;                        // short frames sent since something came
+  bool gathering_ = false;             // the system keeps them back until what went before is acknowledged
+  bool last_was_short_ = false;        // of the frames that came
+  bool owes_acknowledgement_ = false;  // nothing was sent since: the other's system may be keeping frames back
 
   FrameQueue queue_;
   DetachedFrames detached_;

@@ -1,5 +1,6 @@
 // One suite for every Link; what only one of them has stands in its own test.
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -236,6 +237,78 @@ TEST_CASE("a long payload that nobody expects waits in the socket for one poll",
   }
   REQUIRE(right.frames.size() == 1);
   CHECK(right.frames[0].payload == frame.storage);
+}
+
+// What the system does for a TCP connection.
+bool set(const Link& link, int option) {
+  int value = -1;
+  socklen_t length = sizeof value;
+  if (::getsockopt(link.descriptor(), IPPROTO_TCP, option, &value, &length) != 0) throw std::runtime_error("no option");
+  return value != 0;
+}
+
+TEST_CASE("short frames with nothing coming back go many to a packet, and all arrive", "[transport][socket_link]") {
+  Ends ends = tcp4_pair();
+  Recorder left, right;
+  constexpr unsigned kFrames = 1000;
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (unsigned i = 0; i < kFrames; ++i) {
+    frames.push_back(std::make_unique<TestFrame>(i, pattern(8, i)));
+    ends.first->send(*frames.back());
+    CHECK(frames.back()->sent == 1);
+  }
+  run(ends, left, right, [&] { return right.frames.size() == kFrames; });
+  for (unsigned i = 0; i < kFrames; ++i) {
+    CHECK(right.frames[i].header.tag == i);
+    CHECK(right.frames[i].payload == frames[i]->storage);
+  }
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  REQUIRE(::getsockopt(ends.first->descriptor(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0);
+  CHECK(info.tcpi_segs_out < kFrames / 2);
+}
+
+TEST_CASE("no frame is kept back after a long one or an answer", "[transport][socket_link]") {
+  Ends ends = tcp4_pair();
+  Recorder left, right;
+  const auto at_once = [&] { return set(*ends.first, TCP_NODELAY); };
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  const auto send = [&](Link& link, std::size_t bytes) {
+    frames.push_back(std::make_unique<TestFrame>(1, pattern(bytes, 1)));
+    link.send(*frames.back());
+  };
+  const auto send_run = [&](int length) {
+    for (int i = 0; i < length; ++i) send(*ends.first, 8);
+  };
+  send_run(7);
+  CHECK(at_once());
+  send_run(1);
+  CHECK_FALSE(at_once());
+  SECTION("a long one") {
+    send(*ends.first, 20'000);
+    CHECK(at_once());
+  }
+  SECTION("an answer") {
+    send(*ends.second, 8);
+    run(ends, left, right, [&] { return left.frames.size() == 1; });
+    CHECK(at_once());
+  }
+  send_run(7);
+  CHECK(at_once());
+}
+
+TEST_CASE("who waits for more acknowledges what has come", "[transport][socket_link]") {
+  Ends ends = tcp4_pair();
+  Recorder right;
+  // Else it would leave that to its next frame.
+  const int later = 0;
+  REQUIRE(::setsockopt(ends.second->descriptor(), IPPROTO_TCP, TCP_QUICKACK, &later, sizeof later) == 0);
+  REQUIRE_FALSE(set(*ends.second, TCP_QUICKACK));
+  TestFrame frame(1, pattern(8, 1));
+  ends.first->send(frame);
+  while (ends.second->poll(right) == 0) continue;
+  while (ends.second->poll(right) != 0) continue;
+  CHECK(set(*ends.second, TCP_QUICKACK));
 }
 
 TEST_CASE("a socket that brings no frames of ours is given up", "[transport][socket_link]") {

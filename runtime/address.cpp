@@ -6,6 +6,7 @@
 #include <charconv>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -39,7 +40,7 @@ void check_same(std::span<const Address> addresses, Value Address::*setting, std
 }  // namespace
 
 std::string Address::pack() const {
-  return fmt::format("6\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, transport, tuning,
+  return fmt::format("7\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", host_id, unix_name, tcp, cores, affinity, transport, tuning,
                      unexpected_bytes);
 }
 
@@ -53,14 +54,15 @@ Address Address::unpack(std::string_view text) {
     rest.remove_prefix(end + 1);
     return std::string(taken);
   };
-  if (const std::string version = next(); version != "6") {
-    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '6'", printable(version)));
+  if (const std::string version = next(); version != "7") {
+    throw Error(Errc::protocol, fmt::format("the address of a rank has version '{}', wanted '7'", printable(version)));
   }
   Address address;
   address.host_id = next();
   address.unix_name = next();
   address.tcp = next();
   address.cores = number_of(next(), 1, "cores");
+  address.affinity = next();
   address.transport = next();
   address.tuning = next();
   address.unexpected_bytes = number_of(next(), std::size_t{0}, "bytes for unexpected messages");
@@ -85,11 +87,27 @@ std::vector<int> hosts(std::span<const Address> addresses) {
   return hosts;
 }
 
+Crowd crowd(std::span<const Address> addresses, std::string_view host_id) {
+  Crowd crowd;
+  std::string together;
+  for (const Address& address : addresses) {
+    if (address.host_id != host_id) continue;
+    crowd.cores = crowd.ranks++ == 0 ? address.cores : std::min(crowd.cores, address.cores);
+    together.resize(std::max(together.size(), address.affinity.size()), '0');
+    for (std::size_t core = 0; core < address.affinity.size(); ++core) {
+      if (address.affinity[core] == '1') together[core] = '1';
+    }
+  }
+  const auto allowed = static_cast<int>(std::count(together.begin(), together.end(), '1'));
+  if (allowed > 0) crowd.cores = std::min(crowd.cores, allowed);
+  return crowd;
+}
+
 bool oversubscribed(std::span<const Address> addresses) {
-  std::map<std::string_view, int> ranks;
-  for (const Address& address : addresses) ++ranks[address.host_id];
-  return std::any_of(addresses.begin(), addresses.end(),
-                     [&](const Address& address) { return ranks[address.host_id] > address.cores; });
+  std::set<std::string_view> hosts;
+  for (const Address& address : addresses) hosts.insert(address.host_id);
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&](std::string_view host) { return crowd(addresses, host).shares_cores(); });
 }
 
 std::string host_id() {

@@ -14,6 +14,7 @@ struct Address {
   std::string unix_name;  ///< abstract; empty: it does not listen there
   std::string tcp;        ///< "127.0.0.1:4711", "[::1]:4711"; empty: it does not listen there
   int cores = 1;          ///< of its host, or of the container that it runs in
+  std::string affinity;   ///< of those, the ones it may run on, as `own_affinity` says; empty: not known
   std::string transport = "auto";    ///< its RONDO_TRANSPORT
   std::string tuning = "no rules";   ///< in its RONDO_TUNING_FILE, as tuning_summary says
   std::size_t unexpected_bytes = 0;  ///< its RONDO_UNEXPECTED_BYTES, which the others count on
@@ -28,7 +29,16 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-/// Whether ranks share cores: some host has more of them than cores. Every rank gets the same answer from one table.
+/// The ranks of a host, and the cores that they have together.
+struct Crowd {
+  int ranks = 0;
+  int cores = 0;
+  bool shares_cores() const noexcept { return ranks > cores; }
+};
+/// Ranks that are each bound to a core of their own have as many together, ranks bound to the same core have one.
+Crowd crowd(std::span<const Address> addresses, std::string_view host_id);
+
+/// Whether ranks share cores on some host. Every rank gets the same answer from one table.
 bool oversubscribed(std::span<const Address> addresses);
 
 /// Throws Error{bad_configuration}, the same on every rank, where they promise each other different memory, are to

@@ -68,6 +68,19 @@ int cores_of_host() {
   return limit > 0 ? std::min(online, limit) : online;
 }
 
+std::string own_affinity() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::string affinity;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return affinity;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed)) continue;
+    affinity.resize(core, '0');
+    affinity += '1';
+  }
+  return affinity;
+}
+
 int usable_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

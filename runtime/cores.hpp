@@ -1,11 +1,15 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace rondo::detail {
 
 /// Cores this process may use: its affinity mask, cut to the CPU quota of its cgroup (v1 or v2); at least 1.
 int usable_cores();
+
+/// The cores that this process may use, by number: "101" are the first and the third. Not cut to any quota.
+std::string own_affinity();
 
 /// Cores that the processes of this host or container can use together: online, and within the CPU quota. Other than
 /// `usable_cores` the same for all of them, whatever each is bound to.

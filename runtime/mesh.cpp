@@ -77,6 +77,7 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
     : identity_(identity), config_(config), log_(log) {
   mine_.host_id = host_id();
   mine_.cores = cores_of_host();
+  mine_.affinity = own_affinity();
   mine_.unexpected_bytes = config.unexpected_bytes;
   mine_.transport = to_string(config.transport);
   if (config.transport != Transport::tcp) {

@@ -42,6 +42,12 @@ Progress::Progress(Engine& engine, Waiter& waiter, const Clock& clock, const Idl
       helper_allowed_(helper),
       generation_(fork_generation.load(std::memory_order_relaxed)) {}
 
+void Progress::wait_as(const IdlePolicy& idle) {
+  const std::scoped_lock lock(mutex_);
+  idle_ = idle;
+  habits_ = IdleHabits(idle);
+}
+
 Progress::~Progress() {
   if (forked()) {
     if (helper_.joinable()) helper_.detach();  // the thread is the parent's

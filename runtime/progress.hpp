@@ -28,6 +28,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Another policy than that it was made with. Before anybody has waited.
+  void wait_as(const IdlePolicy& idle);
+
   /// The engine's lock, as every public call holds it. Throws Error{forked} in a child of the process.
   class Entry {
    public:
@@ -76,7 +79,7 @@ class Progress {
   Engine& engine_;
   Waiter& waiter_;
   const Clock& clock_;
-  const IdlePolicy idle_;
+  IdlePolicy idle_;
   IdleHabits habits_;
   const bool helper_allowed_;
   const unsigned generation_;

@@ -10,7 +10,6 @@
 #include <rondo/init.hpp>
 
 #include "runtime/access.hpp"
-#include "runtime/cores.hpp"
 
 namespace rondo {
 namespace detail {
@@ -23,11 +22,6 @@ Engine::Settings engine_settings(const Identity& identity, const Config& config)
   settings.eager_limit = config.eager_limit;
   settings.unexpected_bytes = config.unexpected_bytes;
   settings.timeout = config.timeout;
-  settings.idle = IdlePolicy::for_ranks(identity.local_size, usable_cores());
-  if (config.spin) {
-    settings.idle.spin = settings.idle.least_spin = *config.spin;
-    settings.idle.look = std::max(settings.idle.look, Duration(*config.spin) / 1000);
-  }
   settings.algorithm = config.algorithm;
   settings.algorithm_named = config.algorithm_named;
   settings.chunk_bytes = config.chunk_bytes;
@@ -35,6 +29,19 @@ Engine::Settings engine_settings(const Identity& identity, const Config& config)
   settings.deterministic = config.deterministic;
   return settings;
 }
+
+namespace {
+
+IdlePolicy idle_policy(const Crowd& crowd, const Config& config) {
+  IdlePolicy idle = IdlePolicy::for_ranks(crowd.ranks, crowd.cores);
+  if (config.spin) {
+    idle.spin = idle.least_spin = *config.spin;
+    idle.look = std::max(idle.look, Duration(*config.spin) / 1000);
+  }
+  return idle;
+}
+
+}  // namespace
 
 World::World(const Identity& identity, const Config& config)
     : log_(config.log_level, identity.rank),
@@ -47,6 +54,7 @@ World::World(const Identity& identity, const Config& config)
   }
   control_.join(mesh_.packed_address(tuning_summary(engine_.settings().tuning)));
   mesh_.open(control_, engine_);
+  engine_.progress().wait_as(idle_policy(mesh_.crowd(), config));
   engine_.use(control_);
   engine_.use(mesh_);
   std::vector<int> everybody(static_cast<std::size_t>(identity.size));

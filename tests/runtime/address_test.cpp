@@ -13,20 +13,21 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Address on(const std::string& host, int cores) { return {host, "", "", cores}; }
+Address on(const std::string& host, int cores) { return {host, "", "", cores, ""}; }
 
 }  // namespace
 
 TEST_CASE("the address of a rank survives the meeting point", "[runtime][address]") {
-  const Address address{"boot/4026531840", "rondo-0123", "[::1]:4711", 96, "auto", "no rules", std::size_t{64} << 20};
+  const Address address{"boot/4026531840", "rondo-0123",         "[::1]:4711", 96, "0111", "auto",
+                        "no rules",        std::size_t{64} << 20};
   CHECK(Address::unpack(address.pack()) == address);
   CHECK(Address::unpack(Address{}.pack()) == Address{});
 }
 
 TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
   const auto text =
-      GENERATE("", "6\n", "5\nhost\nname\n\n1\n\n\n1\n", "6\nhost\nname\n\n0\n\n\n1\n",
-               "6\nhost\nname\n\nmany\n\n\n1\n", "6\nhost\nname\n\n1\n\n\n-1\n", "6\nhost\nname\n\n1\n\n\n");
+      GENERATE("", "7\n", "6\nhost\nname\n\n1\n\n\n\n1\n", "7\nhost\nname\n\n0\n\n\n\n1\n",
+               "7\nhost\nname\n\nmany\n\n\n\n1\n", "7\nhost\nname\n\n1\n\n\n\n-1\n", "7\nhost\nname\n\n1\n\n\n\n");
   try {
     Address::unpack(text);
     FAIL("accepted");
@@ -37,7 +38,7 @@ TEST_CASE("an address that no rank packs is refused", "[runtime][address]") {
 }
 
 TEST_CASE("ranks that may share memory are told by the first of their host", "[runtime][address]") {
-  const auto rank = [](const char* host, const char* transport) { return Address{host, "", "", 1, transport}; };
+  const auto rank = [](const char* host, const char* transport) { return Address{host, "", "", 1, "", transport}; };
   const std::vector<Address> all{rank("a", "auto"), rank("b", "shm"), rank("a", "shm"), rank("a", "tcp"),
                                  rank("b", "auto")};
   CHECK(hosts(all) == std::vector<int>{0, 1, 0, -1, 1});
@@ -76,4 +77,19 @@ TEST_CASE("ranks share cores where a host has more of them than cores", "[runtim
   CHECK(oversubscribed(Ranks{on("a", 2), on("a", 2), on("a", 2)}));
   CHECK_FALSE(oversubscribed(Ranks{on("a", 1), on("b", 1), on("c", 1)}));
   CHECK(oversubscribed(Ranks{on("a", 64), on("b", 1), on("b", 1)}));
+}
+
+TEST_CASE("ranks that are bound to cores have together what each may use", "[runtime][address]") {
+  using Ranks = std::vector<Address>;
+  const auto bound = [](const char* affinity, int cores = 4) { return Address{"a", "", "", cores, affinity}; };
+  const auto cores = [](const Ranks& ranks) { return crowd(ranks, "a").cores; };
+  CHECK(cores(Ranks{bound("1"), bound("01")}) == 2);
+  CHECK(cores(Ranks{bound("01"), bound("01")}) == 1);
+  CHECK(cores(Ranks{bound("0001"), bound("01"), bound("1")}) == 3);
+  CHECK(cores(Ranks{bound("1111", 2), bound("1111", 2)}) == 2);
+  CHECK(cores(Ranks{bound("1111", 3), bound("1111", 2)}) == 2);
+  CHECK(cores(Ranks{bound(""), bound("")}) == 4);
+  CHECK(crowd(Ranks{bound("1"), on("b", 1), bound("1")}, "a").ranks == 2);
+  CHECK_FALSE(oversubscribed(Ranks{bound("1"), bound("01")}));
+  CHECK(oversubscribed(Ranks{bound("01"), bound("01"), on("b", 1)}));
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -15,9 +16,16 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 [[noreturn]] void fail(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
 
+// Memory without a name counts as a file. Asked first, because the kernel's own answer is SIGXFSZ, which kills.
+void check_file_size_limit(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) fail(EFBIG, "limit of file sizes (ulimit -f)");
+}
+
 }  // namespace
 
 SharedMemory SharedMemory::create(std::size_t bytes) {
+  check_file_size_limit(bytes);
   Descriptor descriptor(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) fail(errno, "memfd_create");
   // Unlike a first touch, which would kill the process, this says when there is no memory.
@@ -25,7 +33,7 @@ SharedMemory SharedMemory::create(std::size_t bytes) {
   do {
     refused = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes));
   } while (refused == EINTR);
-  if (refused != 0) fail(refused, "no shared memory");
+  if (refused != 0) fail(refused, "posix_fallocate");
   if (::fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) fail(errno, "sealing shared memory");
   return SharedMemory(std::move(descriptor), bytes);
 }

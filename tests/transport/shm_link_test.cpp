@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -63,6 +64,19 @@ TEST_CASE("two sides agree on shared memory, or say why not", "[transport][shm]"
   CHECK(agree(ShmOffer(true, ""), ShmOffer(false, "")) == Answer("shm", ""));
   CHECK(agree(ShmOffer(true, "not here"), ShmOffer(false, "")) == Answer("unix", "not here"));
   CHECK(agree(ShmOffer(true, ""), ShmOffer(false, "not there")) == Answer("unix", "not there"));
+}
+
+TEST_CASE("where files may not be as long as the memory, both sides hear of it and nobody is killed",
+          "[transport][shm]") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit little = before;
+  little.rlim_cur = 65536;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &little) == 0);
+  const auto [transport, reason] = agree(ShmOffer(true, ""), ShmOffer(false, ""));
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(transport == "unix");
+  CHECK_THAT(reason, Catch::Matchers::ContainsSubstring("ulimit -f"));
 }
 
 TEST_CASE("an offer without the memory that it speaks of is refused", "[transport][shm]") {

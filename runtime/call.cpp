@@ -65,6 +65,7 @@ std::string to_string(const Call& call) {
     add(sized ? fmt::format("custom of {} bytes x {}", call.element_bytes, call.count)
               : fmt::format("{} x {}", to_string(call.type), call.count));
   }
+  if (call.collective == Collective::allocate) add(fmt::format("{} bytes", call.count));
   if (call.reduce != ReduceKind::none) add(std::string(to_string(call.reduce)));
   if (call.root >= 0) add(fmt::format("root {}", call.root));
   if (call.algorithm != Algorithm::automatic) add(std::string(to_string(call.algorithm)));

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/control.hpp"
+#include "runtime/deadline_wait.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/rank_list.hpp"
 
@@ -82,7 +83,8 @@ void Operation::tell_others(const char* what) {
 
 void Operation::expire(Time now) {
   group_.report_failure(
-      Error(Errc::timed_out, fmt::format("rank {} gave up {}", group_.rank(), describe(now)),
+      Error(Errc::timed_out,
+            fmt::format("rank {} gave up {}", group_.rank(), describe(timeout_.value_or(now - started_))),
             {group_.rank(), -1, std::string(to_string(call_.collective)), number_, 0, 0, now - started_}),
       group_.in_world(awaited()));
 }
@@ -104,10 +106,9 @@ std::vector<int> Operation::awaited() const {
   return {members.begin(), members.end()};
 }
 
-std::string Operation::describe(Time now) const {
+std::string Operation::describe(Duration waited) const {
   const auto members = awaited();
-  return fmt::format("{} #{}: waiting {:.0f} s{}", to_string(call_), number_,
-                     std::chrono::duration<double>(now - started_).count(),
+  return fmt::format("{} #{}: waiting {}{}", to_string(call_), number_, seconds_text(waited),
                      members.empty() ? "" : " for " + rank_list(members));
 }
 
@@ -143,7 +144,7 @@ void Operation::tell_stalled(Time now) {
 
 void Operation::take_absence(const std::string& absence) {
   if (!std::exchange(notice_due_, false)) return;
-  group_.engine().log().warn("{}{}", describe(group_.engine().clock().now()), absence);
+  group_.engine().log().warn("{}{}", describe(group_.engine().clock().now() - started_), absence);
 }
 
 }  // namespace rondo::detail

@@ -73,7 +73,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   void abandon() override;
 
   /// "all_reduce(float x 1024, sum, ring) #4711: waiting 10 s for rank 3"
-  std::string describe(Time now) const;
+  std::string describe(Duration waited) const;
 
   /// Looks whether it is time to tell the hub that this operation does not get on, and to log whom it waits for.
   void watch(Time now);

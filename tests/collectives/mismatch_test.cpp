@@ -240,6 +240,7 @@ TEST_CASE("a collective that one rank never enters ends at the deadline and says
     INFO(outcomes[rank].error);
     CHECK(outcomes[rank].code == Errc::timed_out);
     CHECK_THAT(outcomes[rank].error, Catch::Matchers::ContainsSubstring("all_reduce"));
+    CHECK_THAT(outcomes[rank].error, Catch::Matchers::ContainsSubstring(": waiting 0.3 s"));
   }
 }
 

@@ -67,6 +67,12 @@ void check_rank(const Group& group, int rank, const char* operation, const char*
               {group.rank(), rank, operation, 0, 0, 0, {}});
 }
 
+void check_destination(const Group& group, int rank, const char* operation) {
+  if (rank != any_source) return check_rank(group, rank, operation, "destination");
+  throw Error(Errc::invalid_argument, "a message needs a rank that it goes to: any_source is for receives",
+              {group.rank(), rank, operation, 0, 0, 0, {}});
+}
+
 void check_source(const Group& group, int rank, const char* operation) {
   if (rank != any_source) check_rank(group, rank, operation, "source");
 }
@@ -177,7 +183,7 @@ int Communicator::size() const { return CommunicatorAccess::group(*this, "size")
 
 void Communicator::send_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag) {
   Group& group = CommunicatorAccess::group(*this, "send");
-  check_rank(group, to, "send", "destination");
+  check_destination(group, to, "send");
   check_tag(group, tag, "send");
   check_bytes(group, data, "send");
   Progress::Entry entry(engine_->progress());
@@ -189,7 +195,7 @@ void Communicator::send_bytes(std::span<const std::byte> data, ElementType type,
 
 Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag) {
   Group& group = CommunicatorAccess::group(*this, "isend");
-  check_rank(group, to, "isend", "destination");
+  check_destination(group, to, "isend");
   check_tag(group, tag, "isend");
   check_bytes(group, data, "isend");
   Progress::Entry entry(engine_->progress());
@@ -200,7 +206,7 @@ Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type
 Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag) {
   Group& group = CommunicatorAccess::group(*this, "isend");
   const std::span bytes(static_cast<const std::byte*>(data.data), data.size);
-  check_rank(group, to, "isend", "destination");
+  check_destination(group, to, "isend");
   check_tag(group, tag, "isend");
   check_bytes(group, bytes, "isend");
   Progress::Entry entry(engine_->progress());
@@ -241,7 +247,7 @@ Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int 
 Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType out_type, int to,
                                     std::span<std::byte> in, ElementType in_type, int from, Tag tag) {
   Group& group = CommunicatorAccess::group(*this, "sendrecv");
-  check_rank(group, to, "sendrecv", "destination");
+  check_destination(group, to, "sendrecv");
   check_source(group, from, "sendrecv");
   check_tag(group, tag, "sendrecv");
   check_bytes(group, out, "sendrecv");

@@ -85,8 +85,19 @@ TEST_CASE("the caller's mistakes are thrown at the call", "[runtime][p2p][errors
       }
       return Errc{255};
     };
+    const auto cause_of = [](auto&& call) -> std::string {
+      try {
+        call();
+      } catch (const Error& error) {
+        return error.cause();
+      }
+      return "nothing";
+    };
     require(code_of([&] { world.send(std::span(&value, 1), 2); }) == Errc::invalid_argument, "rank 2 of 2");
-    require(code_of([&] { world.send(std::span(&value, 1), -1); }) == Errc::invalid_argument, "rank -1");
+    require(code_of([&] { world.send(std::span(&value, 1), -2); }) == Errc::invalid_argument, "rank -2");
+    require(cause_of([&] { world.send(std::span(&value, 1), any_source); }) ==
+                "a message needs a rank that it goes to: any_source is for receives",
+            "send to any_source");
     require(code_of([&] { world.recv(std::span(&value, 1), 7); }) == Errc::invalid_argument, "source 7");
     require(code_of([&] { world.send(std::span(&value, 1), 1, any_tag); }) == Errc::invalid_argument, "any_tag");
     require(code_of([&] { (void)world.isend(std::span(&value, 1), 2); }) == Errc::invalid_argument, "isend to 2");

@@ -1,8 +1,11 @@
 #include <array>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include <rondo/call.hpp>
+
+#include "runtime/rank_list.hpp"
 
 namespace rondo {
 namespace {
@@ -35,8 +38,16 @@ std::optional<Enum> parse(const std::array<std::string_view, Size>& names, std::
   return std::nullopt;
 }
 
-std::string_view hashed_arguments(const Call& call) noexcept {
-  if (call.collective == Collective::subgroup) return "ranks";
+std::string members(std::uint64_t bits) {
+  std::vector<int> ranks;
+  for (int rank = 0; bits != 0; ++rank, bits >>= 1) {
+    if ((bits & 1) != 0) ranks.push_back(rank);
+  }
+  return detail::rank_list(ranks);
+}
+
+std::string hashed_arguments(const Call& call) {
+  if (call.collective == Collective::subgroup) return call.count == 0 ? "ranks" : members(call.count);
   return call.reduce == ReduceKind::custom ? "an operator" : "counts per rank";
 }
 

@@ -58,16 +58,25 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 31);
 }
 
-std::vector<Choice> exchange(Progress::Entry& entry, Group& parent, std::uint64_t what, Choice mine) {
+std::vector<Choice> exchange(Progress::Entry& entry, Group& parent, const Call& call, Choice mine) {
   parent.check();
-  Call call;
-  call.collective = Collective::subgroup;
-  call.extra = what;
   ExchangeOfChoices operation(parent, call, mine);
   operation.start();
   parent.engine().progress().finish(entry, operation);
   if (operation.error()) std::rethrow_exception(operation.error());
   return operation.choices();
+}
+
+// Names the ranks where a bit for each is enough; the checksum is of them in their order.
+Call call_of(std::span<const int> ranks) {
+  Call call;
+  call.collective = Collective::subgroup;
+  call.extra = ranks.size() + 1;
+  for (const int rank : ranks) call.extra = mix(call.extra, static_cast<std::uint64_t>(rank));
+  constexpr int kBits = 64;
+  if (std::any_of(ranks.begin(), ranks.end(), [](int rank) { return rank >= kBits; })) return call;
+  for (const int rank : ranks) call.count |= std::uint64_t{1} << rank;
+  return call;
 }
 
 // `members` are ranks of the parent.
@@ -79,16 +88,16 @@ Group* make(Group& parent, std::uint64_t child, std::uint64_t color, std::vector
 }  // namespace
 
 Group* make_subgroup(Progress::Entry& entry, Group& parent, std::span<const int> ranks) {
-  std::uint64_t list = ranks.size() + 1;
-  for (const int rank : ranks) list = mix(list, static_cast<std::uint64_t>(rank));
-  exchange(entry, parent, list, {});
+  exchange(entry, parent, call_of(ranks), {});
   const std::uint32_t child = parent.next_child();
   if (std::find(ranks.begin(), ranks.end(), parent.rank()) == ranks.end()) return nullptr;
   return make(parent, child, 0, {ranks.begin(), ranks.end()});
 }
 
 Group* split_group(Progress::Entry& entry, Group& parent, int color, int key) {
-  const std::vector<Choice> choices = exchange(entry, parent, 0, {color, key});
+  Call call;
+  call.collective = Collective::subgroup;
+  const std::vector<Choice> choices = exchange(entry, parent, call, {color, key});
   const std::uint32_t child = parent.next_child();
   if (color < 0) return nullptr;
   std::vector<int> members;

@@ -57,8 +57,8 @@ struct Call {
   Algorithm algorithm = Algorithm::automatic;
   ElementType type = ElementType::bytes;
   ReduceKind reduce = ReduceKind::none;
-  std::int32_t root = -1;         ///< -1: the collective has none
-  std::uint64_t count = 0;        ///< elements; of the v-forms the total
+  std::int32_t root = -1;   ///< -1: the collective has none
+  std::uint64_t count = 0;  ///< elements, of the v-forms the total; allocate: bytes; subgroup: a bit for each rank
   std::uint32_t chunk_bytes = 0;  ///< of the pipeline
   std::uint32_t element_bytes = 0;
   /// Hash of what has no field: counts per rank, a custom op's type, a subgroup's ranks; and bits of its own.

@@ -108,7 +108,12 @@ TEST_CASE("ranks that make different subgroups are told so", "[runtime][groups][
   const auto outcomes = try_ranks(3, [](Communicator& world) {
     (void)(world.rank() == 1 ? world.subgroup({0, 2}) : world.subgroup({0, 1}));
   });
-  for (const Outcome& outcome : outcomes) CHECK(outcome.code == Errc::collective_mismatch);
+  for (const Outcome& outcome : outcomes) {
+    INFO(outcome.error);
+    CHECK(outcome.code == Errc::collective_mismatch);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("subgroup(ranks 0, 1 of checksum "));
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("subgroup(ranks 0, 2 of checksum "));
+  }
 }
 
 TEST_CASE("a subgroup of wrong ranks is refused at the call", "[runtime][groups][errors]") {

@@ -46,6 +46,8 @@ class Checker {
 
   void check_root() const;
   void check_bytes(const char* name, std::size_t count) const;
+  void check_memory() const;
+  void check_address(const char* name, const void* data, std::size_t count) const;
   void check_sides() const;
   /// Why a count is wanted: put into words only where it is not there.
   enum class Why : std::uint8_t { as_in, own_share, all_shares, sum_of_send_counts, sum_of_recv_counts };
@@ -244,6 +246,19 @@ void Checker::check_overlap(const std::byte* in, std::size_t in_count, std::size
                   whole ? "one buffer for both" : "the caller's own block of the longer one"));
 }
 
+void Checker::check_address(const char* name, const void* data, std::size_t count) const {
+  if (count > 0 && data == nullptr) fail(fmt::format("{} of {} elements is at no address (nullptr)", name, count));
+}
+
+/// What this rank reads or writes is somewhere; what only the root has is no matter elsewhere.
+void Checker::check_memory() const {
+  const Collective collective = call_.collective;
+  if (call_.in_place) return check_address("inout", call_.out, call_.out_count);
+  if (at_root() || collective != Collective::scatter) check_address("in", call_.in, call_.in_count);
+  const bool root_writes = collective == Collective::reduce || collective == Collective::gather;
+  if (at_root() || !root_writes) check_address("out", call_.out, call_.out_count);
+}
+
 void Checker::check_sides() const {
   const bool both = call_.in_count > 0 && call_.out_count > 0;
   if (!both || call_.in_side.on_device == call_.out_side.on_device) return;
@@ -257,6 +272,7 @@ void Checker::check() {
   arguments_.output = static_cast<std::byte*>(call_.out);
   check_bytes(call_.in_place ? "inout" : "out", call_.out_count);
   check_bytes("in", call_.in_count);
+  check_memory();
   check_sides();
   switch (call_.collective) {
     case Collective::all_reduce: check_whole(true); break;

@@ -83,14 +83,20 @@ void check_tag(const Group& group, Tag tag, const char* operation) {
               {group.rank(), -1, operation, 0, 0, 0, {}});
 }
 
+[[noreturn]] void refuse_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {
+  const std::string cause =
+      data.data() == nullptr
+          ? fmt::format("the buffer of {} bytes is at no address (nullptr)", data.size())
+          : fmt::format("the buffer has {} bytes, more than memory can hold: was the count negative ({} bytes)?",
+                        data.size(), static_cast<std::ptrdiff_t>(data.size()));
+  throw Error(Errc::invalid_argument, cause, {group.rank(), -1, operation, 0, 0, 0, {}});
+}
+
 // A negative number that became a count is larger than any buffer.
-void check_bytes(const Group& group, std::span<const std::byte> data, const char* operation) {
+void check_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {
   constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (data.size() <= kLargest) return;
-  throw Error(Errc::invalid_argument,
-              fmt::format("the buffer has {} bytes, more than memory can hold: was the count negative ({} bytes)?",
-                          data.size(), static_cast<std::ptrdiff_t>(data.size())),
-              {group.rank(), -1, operation, 0, 0, 0, {}});
+  if (data.empty() || (data.data() != nullptr && data.size() <= kLargest)) return;
+  refuse_buffer(group, data, operation);
 }
 
 void check_apart(const Group& group, std::span<const std::byte> out, std::span<const std::byte> in) {
@@ -185,7 +191,7 @@ void Communicator::send_bytes(std::span<const std::byte> data, ElementType type,
   Group& group = CommunicatorAccess::group(*this, "send");
   check_destination(group, to, "send");
   check_tag(group, tag, "send");
-  check_bytes(group, data, "send");
+  check_buffer(group, data, "send");
   Progress::Entry entry(engine_->progress());
   group.check();
   if (send_now(group, to, tag, type, data)) return;
@@ -197,7 +203,7 @@ Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type
   Group& group = CommunicatorAccess::group(*this, "isend");
   check_destination(group, to, "isend");
   check_tag(group, tag, "isend");
-  check_bytes(group, data, "isend");
+  check_buffer(group, data, "isend");
   Progress::Entry entry(engine_->progress());
   group.check();
   return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, data));
@@ -208,7 +214,7 @@ Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType typ
   const std::span bytes(static_cast<const std::byte*>(data.data), data.size);
   check_destination(group, to, "isend");
   check_tag(group, tag, "isend");
-  check_bytes(group, bytes, "isend");
+  check_buffer(group, bytes, "isend");
   Progress::Entry entry(engine_->progress());
   group.check();
   auto device = engine_->device().begin(data, "isend");
@@ -219,7 +225,7 @@ Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType typ
   Group& group = CommunicatorAccess::group(*this, "irecv");
   const std::span bytes(static_cast<std::byte*>(const_cast<void*>(data.data)), data.size);
   check_source(group, from, "irecv");
-  check_bytes(group, bytes, "irecv");
+  check_buffer(group, bytes, "irecv");
   Progress::Entry entry(engine_->progress());
   group.check();
   auto device = engine_->device().begin(data, "irecv");
@@ -229,7 +235,7 @@ Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType typ
 Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {
   Group& group = CommunicatorAccess::group(*this, "recv");
   check_source(group, from, "recv");
-  check_bytes(group, data, "recv");
+  check_buffer(group, data, "recv");
   Progress::Entry entry(engine_->progress());
   group.check();
   return receive(entry, group, from, tag, type, data);
@@ -238,7 +244,7 @@ Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int
 Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {
   Group& group = CommunicatorAccess::group(*this, "irecv");
   check_source(group, from, "irecv");
-  check_bytes(group, data, "irecv");
+  check_buffer(group, data, "irecv");
   Progress::Entry entry(engine_->progress());
   group.check();
   return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, data));
@@ -250,8 +256,8 @@ Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType 
   check_destination(group, to, "sendrecv");
   check_source(group, from, "sendrecv");
   check_tag(group, tag, "sendrecv");
-  check_bytes(group, out, "sendrecv");
-  check_bytes(group, in, "sendrecv");
+  check_buffer(group, out, "sendrecv");
+  check_buffer(group, in, "sendrecv");
   check_apart(group, out, in);
   Progress::Entry entry(engine_->progress());
   group.check();

@@ -109,6 +109,21 @@ TEST_CASE("a negative count is told as such", "[collectives][arguments]") {
              Catch::Matchers::ContainsSubstring("was it negative (-2)?"));
 }
 
+TEST_CASE("a buffer that has elements has an address, where it is read or written", "[collectives][arguments]") {
+  Memory m;
+  using C = Collective;
+  const std::span<int> nowhere(static_cast<int*>(nullptr), 8);
+  CHECK(complaint(in_place(C::broadcast, nowhere, 0)) == "inout of 8 elements is at no address (nullptr)");
+  CHECK(complaint(call(C::all_reduce, nowhere, m.at(0, 8))) == "in of 8 elements is at no address (nullptr)");
+  CHECK(complaint(call(C::all_reduce, m.at(0, 8), nowhere)) == "out of 8 elements is at no address (nullptr)");
+  CHECK(complaint(call(C::reduce, m.at(0, 8), nowhere, 0)).empty());
+  CHECK(complaint(call(C::reduce, m.at(0, 8), nowhere, 1)) == "out of 8 elements is at no address (nullptr)");
+  CHECK(complaint(call(C::scatter, nowhere, m.at(0, 2), 0)).empty());
+  CHECK(complaint(call(C::scatter, nowhere, m.at(0, 2), 1)) == "in of 8 elements is at no address (nullptr)");
+  CHECK(complaint(call(C::gather, m.at(0, 2), nowhere, 0)).empty());
+  CHECK(complaint(call(C::all_to_all, {}, {})).empty());
+}
+
 TEST_CASE("in and out are one buffer, the caller's own block, or apart", "[collectives][arguments]") {
   Memory m;
   using C = Collective;

@@ -106,6 +106,13 @@ TEST_CASE("the caller's mistakes are thrown at the call", "[runtime][p2p][errors
     require(code_of([&] { (void)world.iprobe(2); }) == Errc::invalid_argument, "iprobe of 2");
     const std::span<const char> negative(reinterpret_cast<const char*>(&value), static_cast<std::size_t>(-3));
     require(code_of([&] { world.send(negative, 1); }) == Errc::invalid_argument, "send of -3");
+    const std::span<int> nowhere(static_cast<int*>(nullptr), 4);
+    const std::string no_address = "the buffer of 16 bytes is at no address (nullptr)";
+    require(cause_of([&] { world.send(nowhere, 1); }) == no_address, "send from nowhere");
+    require(cause_of([&] { (void)world.isend(nowhere, 1); }) == no_address, "isend from nowhere");
+    require(cause_of([&] { world.recv(nowhere, 1); }) == no_address, "recv into nowhere");
+    require(cause_of([&] { (void)world.irecv(nowhere, 1); }) == no_address, "irecv into nowhere");
+    require(cause_of([&] { world.sendrecv(std::span(&value, 1), 1, nowhere, 1); }) == no_address, "sendrecv");
     std::array<int, 3> both{};
     const auto first = std::span(both).first(2), last = std::span(both).last(2);
     require(code_of([&] { world.sendrecv(first, 1, last, 1); }) == Errc::invalid_argument, "overlap");

@@ -118,4 +118,9 @@ std::string host_id() {
   return fmt::format("{}/{}", boot, network.st_ino);
 }
 
+std::string_view apart(std::string_view host_id, std::string_view other) {
+  const auto kernel = [](std::string_view id) { return id.substr(0, id.find('/')); };
+  return kernel(host_id) == kernel(other) ? "another network namespace of this host" : "another host";
+}
+
 }  // namespace rondo::detail

@@ -51,4 +51,7 @@ std::vector<int> hosts(std::span<const Address> addresses);
 /// The `host_id` of this process. Only a hint: the handshake proves whom a connection reached.
 std::string host_id();
 
+/// Why ranks with these `host_id`s, which differ, do not share memory.
+std::string_view apart(std::string_view host_id, std::string_view other);
+
 }  // namespace rondo::detail

@@ -70,6 +70,7 @@ struct Mesh::Attempt {
   int tries = 1;
   Time since{};
   ShmOffer offer;
+  std::string no_unix;  // why TCP, where a Unix socket was tried; empty: it was not
   bool agreed = false;  // on what carries the frames
 };
 
@@ -119,13 +120,13 @@ void Mesh::connect(int world_rank) {
   const bool coming = std::any_of(accepted_.begin(), accepted_.end(), [&](const auto& attempt) {
     return attempt->rank == world_rank && attempt->handshake.verdict() == Verdict::accepted;
   });
-  if (!coming && !connecting_.contains(world_rank)) start(world_rank, true);
+  if (!coming && !connecting_.contains(world_rank)) start(world_rank, "");
 }
 
-// Starts towards a rank by the best transport that may work.
-void Mesh::start(int world_rank, bool may_be_unix) {
+// Starts towards a rank by the best transport that may work. `no_unix`: why not by a Unix socket; empty: it may.
+void Mesh::start(int world_rank, const std::string& no_unix) {
   const Address& to = addresses_[static_cast<std::size_t>(world_rank)];
-  const bool over_unix = may_be_unix && config_.transport != Transport::tcp && same_host(to);
+  const bool over_unix = no_unix.empty() && config_.transport != Transport::tcp && same_host(to);
   if (!over_unix && to.tcp.empty()) {
     return engine_->peer_unreachable(world_rank,
                                      fmt::format("it is on {} host and listens on no TCP port (RONDO_TRANSPORT={})",
@@ -138,14 +139,17 @@ void Mesh::start(int world_rank, bool may_be_unix) {
                                                    over_unix,
                                                    1,
                                                    engine_->clock().now(),
-                                                   ShmOffer(true, no_shared_memory())});
+                                                   ShmOffer(true, no_shared_memory()),
+                                                   no_unix});
   std::string cause;
   attempt->socket = call(to, over_unix, cause);
   if (!attempt->socket && over_unix && !to.tcp.empty()) {
-    log_.info("rank {}: tcp, because its unix socket cannot be reached: {}", world_rank, cause);
-    return start(world_rank, false);
+    return start(world_rank, "its unix socket cannot be reached: " + cause);
   }
-  if (!attempt->socket) return engine_->peer_unreachable(world_rank, cause);
+  if (!attempt->socket) {
+    return engine_->peer_unreachable(world_rank,
+                                     fmt::format("{}: {}", over_unix ? "unix:@" + to.unix_name : to.tcp, cause));
+  }
   connecting_[world_rank] = std::move(attempt);
 }
 
@@ -166,7 +170,7 @@ Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) con
   Descriptor socket(::socket(target.ss_family, type, 0));
   if (!socket ||
       (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) != 0 && errno != EINPROGRESS)) {
-    cause = fmt::format("{}: {}", over_unix ? "unix:@" + to.unix_name : to.tcp, std::generic_category().message(errno));
+    cause = std::generic_category().message(errno);
     return {};
   }
   return socket;
@@ -214,14 +218,22 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
     }
     accepted_.push_back(std::make_unique<Attempt>(
         Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
-                &listener == &unix_listener_, 1, engine_->clock().now(), ShmOffer(false, no_shared_memory())}));
+                &listener == &unix_listener_, 1, engine_->clock().now(), ShmOffer(false, no_shared_memory()), ""}));
   }
 }
 
 // Why frames shall not go through shared memory; empty: they may.
 std::string Mesh::no_shared_memory() const {
-  if (config_.transport != Transport::unix_socket) return {};
-  return fmt::format("rank {} has RONDO_TRANSPORT=unix", identity_.rank);
+  return config_.transport == Transport::unix_socket ? "RONDO_TRANSPORT=unix" : "";
+}
+
+// Why this connection has none; empty: it has.
+std::string Mesh::no_shared_memory(const Attempt& attempt) const {
+  if (attempt.over_unix) return attempt.offer.reason();
+  if (config_.transport == Transport::tcp) return "RONDO_TRANSPORT=tcp";
+  const Address& other = addresses_[static_cast<std::size_t>(attempt.rank)];
+  if (!same_host(other)) return std::string(apart(mine_.host_id, other.host_id));
+  return attempt.started_here ? attempt.no_unix : "it cannot reach the unix socket of this rank";
 }
 
 // Moves what has to be said before the first frame. True: it is over, for better or worse.
@@ -304,21 +316,32 @@ void Mesh::established(Attempt& attempt) {
 }
 
 void Mesh::attach(Attempt& attempt) {
-  const std::string& reason = attempt.offer.reason();
+  const std::string reason = no_shared_memory(attempt);
   if (attempt.over_unix && !reason.empty() && config_.transport == Transport::shm) {
     return engine_->peer_unreachable(attempt.rank, "RONDO_TRANSPORT=shm, but there is no shared memory: " + reason);
   }
   auto link = attempt.over_unix ? attempt.offer.make_link(std::move(attempt.socket))
                                 : std::make_unique<SocketLink>(std::move(attempt.socket));
-  log_.info("rank {}: {}, connected from {}{}{}{}", attempt.rank, link->transport(),
-            attempt.started_here ? "here" : "there", link->pull_from() > 0 ? ", long messages by process_vm_readv" : "",
+  tell(attempt, *link, reason);
+  engine_->peer(attempt.rank).attach(std::move(link), reason);
+}
+
+// Who asked for nothing else expects shared memory on one host: the first time for each reason it hears without asking.
+void Mesh::tell(const Attempt& attempt, const Link& link, const std::string& reason) {
+  const bool expected =
+      config_.transport == Transport::automatic && same_host(addresses_[static_cast<std::size_t>(attempt.rank)]);
+  if (expected && !reason.empty() && told_reasons_.insert(reason).second) {
+    log_.warn("no shared memory with ranks of this host, {} instead: {} (first with rank {})", link.transport(), reason,
+              attempt.rank);
+  }
+  log_.info("rank {}: {}, connected from {}{}{}{}", attempt.rank, link.transport(),
+            attempt.started_here ? "here" : "there", link.pull_from() > 0 ? ", long messages by process_vm_readv" : "",
             reason.empty() ? "" : ", no shared memory: ", reason);
-  engine_->peer(attempt.rank).attach(std::move(link));
 }
 
 void Mesh::failed(Attempt& attempt, const std::string& cause) {
   if (attempt.tries >= kTries) return engine_->peer_unreachable(attempt.rank, cause);
-  start(attempt.rank, attempt.over_unix);
+  start(attempt.rank, attempt.no_unix);
   if (const auto again = connecting_.find(attempt.rank); again != connecting_.end()) {
     again->second->tries = attempt.tries + 1;
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 namespace rondo::detail {
 
 class Engine;
+class Link;
 
 /// Picks a transport for each pair of ranks and makes the links, on first use: shared memory between ranks of one host,
 /// or a Unix socket where that cannot be had; TCP otherwise, or when RONDO_TRANSPORT says so. Every connection is
@@ -50,16 +52,18 @@ class Mesh final : public Connector {
   struct Attempt;
 
   bool same_host(const Address& other) const { return other.host_id == mine_.host_id && !other.unix_name.empty(); }
-  void start(int world_rank, bool may_be_unix);
+  void start(int world_rank, const std::string& no_unix);
   Descriptor call(const Address& to, bool over_unix, std::string& cause) const;
   HandshakeTerms terms(int peer) const;
   std::size_t accept_from(const Descriptor& listener);
   std::string no_shared_memory() const;
+  std::string no_shared_memory(const Attempt& attempt) const;
   bool step(Attempt& attempt);
   bool shake_hands(Attempt& attempt);
   void decide(Attempt& attempt);
   void established(Attempt& attempt);
   void attach(Attempt& attempt);
+  void tell(const Attempt& attempt, const Link& link, const std::string& reason);
   void failed(Attempt& attempt, const std::string& cause);
   void drop(Attempt& attempt);
 
@@ -76,6 +80,7 @@ class Mesh final : public Connector {
   std::uint32_t attempt_ = 0;
   JobKey key_;
   std::vector<Address> addresses_;
+  std::set<std::string> told_reasons_;  // for which there is no shared memory with some rank of this host
 
   std::map<int, std::unique_ptr<Attempt>> connecting_;  // by rank: started here
   std::vector<std::unique_ptr<Attempt>> accepted_;      // started by others

@@ -49,8 +49,9 @@ Peer::Peer(Engine& engine, int world_rank)
 
 Peer::~Peer() = default;
 
-void Peer::attach(std::unique_ptr<Link> link) {
+void Peer::attach(std::unique_ptr<Link> link, std::string no_shared_memory) {
   link_ = std::move(link);
+  no_shared_memory_ = std::move(no_shared_memory);
   connecting_ = false;
   engine_.connected(*this);
   while (!backlog_.empty()) link_->send(backlog_.pop());

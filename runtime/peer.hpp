@@ -37,9 +37,11 @@ class Peer final : public Sink {
   bool gone() const noexcept { return gone_; }
   Link* link() const noexcept { return link_.get(); }
   const std::string& cause() const noexcept { return cause_; }
+  /// Why there is no shared memory with it; empty: there is, or there is no link.
+  const std::string& no_shared_memory() const noexcept { return no_shared_memory_; }
 
   /// The connection is made: what waited for it goes out.
-  void attach(std::unique_ptr<Link> link);
+  void attach(std::unique_ptr<Link> link, std::string no_shared_memory = {});
   /// No more frames to or from this peer.
   void detach(const std::string& cause);
   /// Sends `bye` behind everything else, once. After an error the others wait for the hub's word on what it was.
@@ -128,6 +130,7 @@ class Peer final : public Sink {
   bool bye_received_ = false;
   bool gone_ = false;
   std::string cause_;
+  std::string no_shared_memory_;
   int expected_ = 0;
 
   FrameQueue backlog_;  // until the link is there

@@ -106,6 +106,7 @@ TEST_CASE("ranks of one host share memory, ranks of two go over TCP, and collect
     const auto between = "rondo: rank 0: rank " + std::to_string(layout.there[0]) + ": ";
     CHECK_THAT(ended.err, ContainsSubstring(between + "tcp"));
     CHECK(count(ended.err, between + "shm") == 0);
+    CHECK_THAT(ended.err, ContainsSubstring(", no shared memory: another network namespace of this host\n"));
   }
 }
 

@@ -119,6 +119,23 @@ TEST_CASE("where torchrun's own store holds the port, ranks meet at the next", "
   check_met(run_together({by_variables(0, 2, store.port(), agent), by_variables(1, 2, store.port(), agent)}), 2);
 }
 
+TEST_CASE("ranks of one host that cannot share memory say why, each once, unless they were told not to",
+          "[process][meeting]") {
+  const bool told = GENERATE(false, true);
+  std::vector<std::string> arguments{"-n", "4", "--no-prefix", "--", MEETING_RANK};
+  if (told) arguments.insert(arguments.begin(), {"-x", "RONDO_TRANSPORT=unix"});
+  Launched launched(std::move(arguments), {"sh", "-c", "ulimit -f 64; exec \"$@\"", "sh"});
+  launched.end_input();
+  const auto ended = launched.wait();
+  INFO(ended.out << ended.err);
+  check_met(ended, 4);
+  for (const char* rank : {"0", "1", "2", "3"}) {
+    CHECK(lines_with(ended.err, "rondo: rank " + std::string(rank) +
+                                    ": no shared memory with ranks of this host, unix instead: limit of file sizes "
+                                    "(ulimit -f)") == (told ? 0 : 1));
+  }
+}
+
 TEST_CASE("ranks meet at an address that the program names", "[process][meeting]") {
   const std::string host = GENERATE("127.0.0.1", "[::1]", "localhost");
   const std::string method = "tcp://" + host + ":" + std::to_string(own_port());

@@ -44,6 +44,11 @@ TEST_CASE("ranks that may share memory are told by the first of their host", "[r
   CHECK(hosts(all) == std::vector<int>{0, 1, 0, -1, 1});
 }
 
+TEST_CASE("ranks that are apart are told by what", "[runtime][address]") {
+  CHECK(apart("kernel/1", "kernel/2") == "another network namespace of this host");
+  CHECK(apart("kernel/1", "other/1") == "another host");
+}
+
 TEST_CASE("ranks with different settings that must be one are all told of both", "[runtime][address]") {
   std::vector<Address> ranks{on("a", 1), on("b", 1), on("b", 1)};
   check_same_settings(ranks);

@@ -6,6 +6,7 @@
 #include <rondo/init.hpp>
 #include <rondo/tuning.hpp>
 
+#include "bench/carriers.hpp"
 #include "bench/command.hpp"
 #include "bench/compare/compare_command.hpp"
 #include "bench/compare/loop.hpp"
@@ -54,7 +55,7 @@ int loops_command(const std::vector<std::string>& arguments) {
   Communicator world = join(std::nullopt);
   RondoFabric fabric(world);
   return run_loops(
-      fabric, {transports_in_use(world), fmt::format("rondo {}", version())}, settings,
+      fabric, {names_of(carriers_in_use(world)), fmt::format("rondo {}", version())}, settings,
       [&world](const Settings& of_loop, const Shape& shape) { return make_exercise(world, of_loop, shape); });
 }
 

@@ -35,12 +35,25 @@ Json to_json(const Result& result) {
   };
 }
 
+Json to_json(const Carrier& carrier) {
+  return {
+      {"transport", carrier.transport},
+      {"reason", carrier.reason.empty() ? Json(nullptr) : Json(carrier.reason)},
+      {"pairs", carrier.pairs},
+  };
+}
+
 }  // namespace
 
-void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Result>& results) {
+void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Carrier>& carriers,
+                const std::vector<Result>& results) {
+  Json links = Json::array();
+  for (const Carrier& carrier : carriers) links.push_back(to_json(carrier));
   Json rows = Json::array();
   for (const Result& result : results) rows.push_back(to_json(result));
-  to << Json{{"version", version}, {"ranks", ranks}, {"results", std::move(rows)}}.dump(2) << '\n';
+  to << Json{{"version", version}, {"ranks", ranks}, {"carriers", std::move(links)}, {"results", std::move(rows)}}.dump(
+            2)
+     << '\n';
 }
 
 void write_csv(std::ostream& to, const std::vector<Result>& results) {
@@ -75,8 +88,9 @@ void check_reports(const Settings& settings) {
   check_plot(settings.plot);
 }
 
-void write_reports(const Settings& settings, int ranks, const std::vector<Result>& results) {
-  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, results); });
+void write_reports(const Settings& settings, int ranks, const std::vector<Carrier>& carriers,
+                   const std::vector<Result>& results) {
+  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, carriers, results); });
   write_file(settings.csv, [&](std::ostream& to) { write_csv(to, results); });
   if (!settings.plot.empty()) draw(settings.plot, ranks, results);
 }

@@ -7,14 +7,16 @@
 
 #include <fmt/format.h>
 
+#include "bench/carriers.hpp"
 #include "bench/result.hpp"
 #include "bench/settings.hpp"
 
 namespace rondo::bench {
 
-/// {"version":..., "ranks":..., "results":[...]}; `wrong` is null where results were not checked,
-/// `copy_percent` where they were not on devices.
-void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Result>& results);
+/// {"version":..., "ranks":..., "carriers":[...], "results":[...]}; a carrier's `reason` is null where nothing is
+/// better, `wrong` where results were not checked, `copy_percent` where they were not on devices.
+void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Carrier>& carriers,
+                const std::vector<Result>& results);
 
 /// A line of names, then a line per result.
 void write_csv(std::ostream& to, const std::vector<Result>& results);
@@ -37,6 +39,7 @@ void write_file(const std::string& path, Writer&& write) {
 }
 
 /// Writes the files that the settings name. Throws std::runtime_error.
-void write_reports(const Settings& settings, int ranks, const std::vector<Result>& results);
+void write_reports(const Settings& settings, int ranks, const std::vector<Carrier>& carriers,
+                   const std::vector<Result>& results);
 
 }  // namespace rondo::bench

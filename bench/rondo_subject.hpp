@@ -19,10 +19,6 @@ class RondoFabric final : public Fabric {
   Communicator& communicator_;
 };
 
-/// What carries messages between any two ranks: "tcp"; "tcp+unix" where pairs differ; "none" for a rank alone. Every
-/// rank calls it: each exchanges a first message with each of the others, to see.
-std::string transports_in_use(Communicator& world);
-
 /// rondo itself, as called through `world`. Every rank makes one. The arguments outlive the subject.
 Subject rondo_subject(Communicator& world, const Settings& settings);
 

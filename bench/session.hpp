@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/carriers.hpp"
 #include "bench/device_figures.hpp"
 #include "bench/measure.hpp"
 #include "bench/result.hpp"
@@ -19,6 +20,7 @@ struct Subject {
   std::string transport;  ///< "tcp"
   std::function<std::string(const Shape&)> algorithm;
   std::function<std::unique_ptr<Exercise>(const Shape&)> exercise;
+  std::vector<Carrier> carriers = {};                  ///< rondo's
   std::optional<DeviceFigures> device = std::nullopt;  ///< where the buffers are on devices
 };
 

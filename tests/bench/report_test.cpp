@@ -46,11 +46,14 @@ TEST_CASE("times are in microseconds and bandwidths in 10^9 bytes a second of th
 
 TEST_CASE("the JSON report has the documented names, in their order", "[bench]") {
   std::ostringstream text;
-  write_json(text, "1.2.3", 4, {example(), example()});
+  write_json(text, "1.2.3", 4, {{"shm", "", {{0, 1}}}, {"tcp", "another host", {{0, 2}, {1, 2}}}},
+             {example(), example()});
   const auto report = nlohmann::ordered_json::parse(text.str());
-  CHECK(keys(report) == std::vector<std::string>{"version", "ranks", "results"});
+  CHECK(keys(report) == std::vector<std::string>{"version", "ranks", "carriers", "results"});
   CHECK(report["version"] == "1.2.3");
   CHECK(report["ranks"] == 4);
+  CHECK(report["carriers"].dump() == R"([{"transport":"shm","reason":null,"pairs":[[0,1]]},)"
+                                     R"({"transport":"tcp","reason":"another host","pairs":[[0,2],[1,2]]}])");
   REQUIRE(report["results"].size() == 2);
 
   const auto& result = report["results"][0];
@@ -66,11 +69,25 @@ TEST_CASE("the JSON report has the documented names, in their order", "[bench]")
   CHECK(result["wrong"] == 0);
 }
 
+TEST_CASE("what carries which pair is said in a line each, and nothing where all share memory", "[bench]") {
+  const Carrier shared{"shm", "", {{0, 1}}};
+  const Carrier apart{"tcp", "another host", {{0, 2}, {1, 2}}};
+  CHECK(carrier_lines({}).empty());
+  CHECK(carrier_lines({shared}).empty());
+  CHECK(carrier_lines({apart}) == "# tcp: all pairs (another host)\n");
+  CHECK(carrier_lines({shared, apart}) == "# shm: 0-1\n# tcp: 0-2 1-2 (another host)\n");
+  CHECK(names_of({}) == "none");
+  CHECK(names_of({apart, shared}) == "shm+tcp");
+  Carrier many = apart;
+  many.pairs.assign(30, {0, 1});
+  CHECK_THAT(carrier_lines({many, shared}), ContainsSubstring("0-1 0-1 and 2 more (another host)\n"));
+}
+
 TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
   Result result = example();
   result.wrong.reset();
   std::ostringstream text;
-  write_json(text, "1.2.3", 4, {result});
+  write_json(text, "1.2.3", 4, {}, {result});
   CHECK(nlohmann::json::parse(text.str())["results"][0]["wrong"].is_null());
   CHECK_THAT(table_row(result), ContainsSubstring("N/A"));
   CHECK_THAT(table_foot({result}), ContainsSubstring("# Out of bounds values : N/A"));
@@ -80,7 +97,7 @@ TEST_CASE("what was not on devices is not compared with their copies", "[bench]"
   Result result = example();
   const auto percent = [&] {
     std::ostringstream text;
-    write_json(text, "1.2.3", 4, {result});
+    write_json(text, "1.2.3", 4, {}, {result});
     return nlohmann::json::parse(text.str())["results"][0]["copy_percent"];
   };
   CHECK(percent().is_null());

@@ -110,6 +110,16 @@ TEST_CASE("ranks of one host share memory, ranks of two go over TCP, and collect
   }
 }
 
+TEST_CASE("the benchmark says what carries which pair, and why", "[process][hosts]") {
+  if (!hosts_can_be_had()) return;
+  const auto ended = run_on_hosts({{0, 1}, {2}}, {RONDO_BENCH " barrier --iterations 5"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring("transport shm+tcp\n") &&
+                            ContainsSubstring("# shm: 0-1\n"
+                                              "# tcp: 0-2 1-2 (another network namespace of this host)\n"));
+}
+
 TEST_CASE("every collective is right on two hosts, short and long", "[process][hosts]") {
   if (!hosts_can_be_had()) return;
   std::vector<std::string> commands{RONDO_BENCH " barrier --iterations 50"};

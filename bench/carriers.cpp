@@ -1,0 +1,112 @@
+#include "bench/carriers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <rondo/all_gather.hpp>
+
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/progress.hpp"
+
+namespace rondo::bench {
+namespace {
+
+/// What a rank knows of its link to one other, as it tells it; ends in 0.
+struct Seen {
+  std::array<char, 16> transport{};
+  std::array<char, 112> reason{};
+};
+
+template <std::size_t Size>
+void put(std::string_view text, std::array<char, Size>& into) {
+  std::copy_n(text.begin(), std::min(text.size(), Size - 1), into.begin());
+}
+
+/// Every pair of ranks, one after the other around the circle.
+void exchange_with_all(Communicator& world) {
+  const std::array<std::byte, 1> mine{};
+  std::array<std::byte, 1> theirs{};
+  for (int step = 1; step < world.size(); ++step) {
+    const int to = (world.rank() + step) % world.size();
+    const int from = (world.rank() - step + world.size()) % world.size();
+    world.sendrecv(std::span(mine), to, std::span(theirs), from);
+  }
+}
+
+std::vector<Seen> look_at_links(const Communicator& world) {
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const detail::Progress::Entry entry(engine.progress());
+  std::vector<Seen> links(static_cast<std::size_t>(world.size()));
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const detail::Peer& peer = engine.peer(rank);
+    if (rank == world.rank() || peer.link() == nullptr) continue;
+    Seen& seen = links[static_cast<std::size_t>(rank)];
+    put(peer.link()->transport(), seen.transport);
+    put(peer.no_shared_memory(), seen.reason);
+  }
+  return links;
+}
+
+void add(std::vector<Carrier>& carriers, const Seen& seen, std::pair<int, int> pair) {
+  const std::string_view transport = seen.transport.data();
+  const std::string_view reason = seen.reason.data();
+  auto found = std::find_if(carriers.begin(), carriers.end(), [&](const Carrier& carrier) {
+    return carrier.transport == transport && carrier.reason == reason;
+  });
+  if (found == carriers.end()) found = carriers.insert(found, {std::string(transport), std::string(reason), {}});
+  found->pairs.push_back(pair);
+}
+
+/// Not all of very many: the JSON report has them.
+std::string pairs_text(const std::vector<std::pair<int, int>>& pairs) {
+  constexpr std::size_t kMost = 28;  // of eight ranks
+  std::vector<std::string> words;
+  for (const auto& [low, high] : std::span(pairs).first(std::min(pairs.size(), kMost))) {
+    words.push_back(fmt::format("{}-{}", low, high));
+  }
+  if (pairs.size() > kMost) words.push_back(fmt::format("and {} more", pairs.size() - kMost));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+}  // namespace
+
+std::vector<Carrier> carriers_in_use(Communicator& world) {
+  exchange_with_all(world);
+  const std::vector<Seen> mine = look_at_links(world);
+  std::vector<Seen> all(mine.size() * mine.size());
+  all_gather(world, std::span(mine), std::span(all));
+  std::vector<Carrier> carriers;
+  for (int low = 0; low < world.size(); ++low) {
+    for (int high = low + 1; high < world.size(); ++high) {
+      add(carriers, all[static_cast<std::size_t>(low) * mine.size() + static_cast<std::size_t>(high)], {low, high});
+    }
+  }
+  return carriers;
+}
+
+std::string names_of(const std::vector<Carrier>& carriers) {
+  std::set<std::string> names;
+  for (const Carrier& carrier : carriers) names.insert(carrier.transport);
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, "+"));
+}
+
+std::string carrier_lines(const std::vector<Carrier>& carriers) {
+  const bool alike = carriers.size() == 1;
+  if (carriers.empty() || (alike && carriers[0].reason.empty())) return {};
+  std::string lines;
+  for (const Carrier& carrier : carriers) {
+    lines += fmt::format("# {}: {}", carrier.transport, alike ? "all pairs" : pairs_text(carrier.pairs));
+    lines += carrier.reason.empty() ? "\n" : fmt::format(" ({})\n", carrier.reason);
+  }
+  return lines;
+}
+
+}  // namespace rondo::bench

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <rondo/communicator.hpp>
+
+namespace rondo::bench {
+
+/// What carries messages between some pairs of ranks, and why that is not shared memory.
+struct Carrier {
+  std::string transport;  ///< "tcp"
+  std::string reason;     ///< "another host"; empty: nothing is better
+  std::vector<std::pair<int, int>> pairs;
+
+  friend bool operator==(const Carrier&, const Carrier&) = default;
+};
+
+/// Of every pair of ranks, the lower one first. Every rank calls it, and gets the same: each exchanges a first message
+/// with each of the others, to see.
+std::vector<Carrier> carriers_in_use(Communicator& world);
+
+/// "tcp"; "shm+tcp" where pairs differ; "none" for a rank alone.
+std::string names_of(const std::vector<Carrier>& carriers);
+
+/// A line for each: "# tcp: 0-2 1-2 (another host)". Nothing where all pairs are alike and nothing is better.
+std::string carrier_lines(const std::vector<Carrier>& carriers);
+
+}  // namespace rondo::bench

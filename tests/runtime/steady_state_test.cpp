@@ -8,19 +8,15 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <new>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <rondo/rondo.hpp>
 
-#include "runtime/access.hpp"
 #include "runtime/idle.hpp"
-#include "runtime/progress.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -31,11 +27,10 @@ struct Counts {
   long sent = 0;
   long received = 0;  // calls that brought something
   long epoll_ctl = 0;
-  long yields = 0;
   long others = 0;  // to wait, to wake, to look
   long allocations = 0;
 
-  long calls_but_yields() const { return sent + received + epoll_ctl + others; }
+  long calls() const { return sent + received + epoll_ctl + others; }
 };
 thread_local Counts counts;
 
@@ -60,7 +55,7 @@ extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout)
   return static_cast<int>(::syscall(SYS_epoll_wait, epoll, events, most, timeout));
 }
 extern "C" int sched_yield() noexcept {
-  ++counts.yields;
+  ++counts.others;
   return static_cast<int>(::syscall(SYS_sched_yield));
 }
 extern "C" ssize_t send(int socket, const void* bytes, std::size_t length, int flags) {
@@ -211,7 +206,7 @@ TEST_CASE("messages and collectives in shared memory are no system call and no a
       const auto begin = std::chrono::steady_clock::now();
       const Counts seen = count(world, step);
       const auto looks = (std::chrono::steady_clock::now() - begin) / detail::IdlePolicy{}.look;
-      const long calls = seen.calls_but_yields() + seen.yields;
+      const long calls = seen.calls();
       require(calls <= kMessages / 20 + looks * kCallsPerLook,
               std::string(what) + ": " + std::to_string(calls) + " system calls, " + std::to_string(looks) + " looks");
       require(seen.allocations == 0, std::string(what) + ": " + std::to_string(seen.allocations) + " allocations");
@@ -259,44 +254,4 @@ TEST_CASE("messages and collectives in shared memory are no system call and no a
         [&] { return ibarrier(world); });
   };
   run_ranks(2, body, patient);
-}
-
-TEST_CASE("ranks that share cores yield to each other, and make no other system call while all are in the library",
-          "[runtime][steady_state]") {
-  // Then a step takes as long as others' turns on these cores.
-  if (SANITIZED) return;
-  // The least of some rounds: what they take where nobody else needs the cores.
-  constexpr int kRounds = 100;
-  constexpr int kSteps = 100;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  run_ranks(2 * cores, [](Communicator& world) {
-    double value = 1;
-    std::vector<double> all(static_cast<std::size_t>(world.size()));
-    const auto check_least = [&](const char* what, const auto& step) {
-      for (int i = 0; i < kWarm; ++i) step();
-      Counts least;
-      least.others = std::numeric_limits<long>::max();
-      for (int round = 0; round < kRounds; ++round) {
-        {
-          detail::Progress& progress = CommunicatorAccess::engine(world)->progress();
-          const detail::Progress::Entry entry(progress);
-          progress.habits().forget_long_yields();  // of the others that need the cores
-        }
-        counts = {};
-        for (int i = 0; i < kSteps; ++i) step();
-        if (counts.calls_but_yields() < least.calls_but_yields()) least = counts;
-      }
-      barrier(world);
-      const long calls = least.calls_but_yields();
-      require(calls == 0, std::string(what) + ": " + std::to_string(calls) + " system calls beside sched_yield");
-    };
-    check_least("all_reduce", [&] { all_reduce(world, std::span(&value, 1), max); });
-    check_least("all_gather", [&] { all_gather(world, std::span<const double>(&value, 1), std::span(all)); });
-    check_least("all_to_all", [&] { all_to_all(world, std::span(all)); });
-    check_least("barrier", [&] { barrier(world); });
-    const int next = (world.rank() + 1) % world.size();
-    const int before = (world.rank() - 1 + world.size()) % world.size();
-    check_least("messages around the ring",
-                [&] { world.sendrecv(std::span(all).first(1), next, std::span(&value, 1), before); });
-  });
 }

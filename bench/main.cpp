@@ -12,6 +12,7 @@
 #include "bench/compare/loop.hpp"
 #include "bench/exercises.hpp"
 #include "bench/launch.hpp"
+#include "bench/neighbour.hpp"
 #include "bench/probe/crew.hpp"
 #include "bench/probe/probe_command.hpp"
 #include "bench/raw/raw_command.hpp"
@@ -76,6 +77,7 @@ int bench_command(const std::vector<std::string>& arguments) {
   if (first == "tuning") return tuning_command(rest);
   if (first == "probe") return probe_command(rest);
   if (first == "probe-part") return probe_part_command(rest);
+  if (first == "neighbour") return neighbour_command(rest);
   if (first == "raw") return raw_command(rest);
   if (first == "loops") return loops_command(rest);
   if (first == "compare") return compare_command(rest);

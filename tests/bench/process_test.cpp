@@ -149,6 +149,13 @@ TEST_CASE("the tuning table is printed", "[bench][process]") {
   CHECK_THAT(outcome.output, ContainsSubstring("all_reduce") && ContainsSubstring("ring"));
 }
 
+TEST_CASE("what ranks that wait cost one that computes is a ratio", "[bench][process]") {
+  const Outcome outcome = bench("neighbour -n 3 --seconds 0.02");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, ContainsSubstring("while 2 others wait in recv") && ContainsSubstring("\nratio "));
+}
+
 TEST_CASE("rondo is compared with what is there", "[bench][process]") {
   const TemporaryDirectory directory;
   const std::string json = directory / "compare.json";

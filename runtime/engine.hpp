@@ -69,6 +69,11 @@ class Engine {
   /// Both must outlive the engine's last call. Without a control plane failures stay local.
   void use(Connector& connector);
   void use(Control& control);
+  /// How ranks of this host wait, which their addresses have told. Before anybody has waited.
+  void wait_as(const IdlePolicy& idle) {
+    settings_.idle = idle;
+    progress_.wait_as(idle);
+  }
   /// What every rank read out of the same table, before the first collective.
   void agree(bool oversubscribed, std::vector<int> hosts) {
     settings_.oversubscribed = oversubscribed;

@@ -54,7 +54,7 @@ World::World(const Identity& identity, const Config& config)
   }
   control_.join(mesh_.packed_address(tuning_summary(engine_.settings().tuning)));
   mesh_.open(control_, engine_);
-  engine_.progress().wait_as(idle_policy(mesh_.crowd(), config));
+  engine_.wait_as(idle_policy(mesh_.crowd(), config));
   engine_.use(control_);
   engine_.use(mesh_);
   std::vector<int> everybody(static_cast<std::size_t>(identity.size));

@@ -1,5 +1,6 @@
 // Options::deterministic: the result is the left fold in rank order, rounded after every step, whatever carries it.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
 #include "tests/support/catch.hpp"
@@ -41,17 +43,19 @@ std::vector<T> left_fold(int ranks, std::size_t count) {
 }
 
 template <typename T>
-void check_all(Communicator& world, std::size_t count, const Options& options) {
+void check_all(Communicator& world, std::size_t count, const Options& options, std::minstd_rand& delays) {
   const auto ranks = static_cast<std::size_t>(world.size());
   const std::string what = std::to_string(count) + " elements of " + std::string(to_string(element_type_of<T>));
   const std::vector<T> wanted = left_fold<T>(world.size(), count);
 
   auto data = values<T>(world.rank(), count);
+  dawdle(delays);
   all_reduce(world, std::span(data), sum, options);
   require(data == wanted, "all_reduce of " + what);
 
   for (int root = 0; root < world.size(); ++root) {
     data = values<T>(world.rank(), count);
+    dawdle(delays);
     reduce(world, std::span(data), sum, root, options);
     require(world.rank() != root || data == wanted, "reduce of " + what);
   }
@@ -59,16 +63,18 @@ void check_all(Communicator& world, std::size_t count, const Options& options) {
   const std::size_t share = count / ranks;
   const std::vector<T> whole = values<T>(world.rank(), count);
   std::vector<T> own(share);
+  dawdle(delays);
   reduce_scatter(world, std::span(whole).first(share * ranks), std::span(own), sum, options);
   const auto begin = wanted.begin() + static_cast<std::ptrdiff_t>(share * static_cast<std::size_t>(world.rank()));
   require(std::equal(own.begin(), own.end(), begin), "reduce_scatter of " + what);
 }
 
 void check_everything(Communicator& world, const Options& options) {
+  std::minstd_rand delays(static_cast<unsigned>(world.rank()) + 1);
   for (const std::size_t count : {1U, 7U, 40U, 5000U}) {
-    check_all<float>(world, count, options);
-    check_all<float16>(world, count, options);
-    check_all<bfloat16>(world, count, options);
+    check_all<float>(world, count, options, delays);
+    check_all<float16>(world, count, options, delays);
+    check_all<bfloat16>(world, count, options, delays);
   }
 }
 
@@ -95,6 +101,36 @@ TEST_CASE("RONDO_DETERMINISTIC makes every call so", "[collectives][deterministi
   config.deterministic = true;
   run_ranks(
       4, [](Communicator& world) { check_everything(world, {}); }, config);
+}
+
+TEST_CASE("each algorithm gives all ranks the same bits in every run, whatever the timing",
+          "[collectives][deterministic]") {
+  Config config;
+  config.transport = GENERATE(Transport::shm, Transport::tcp);
+  const int size = GENERATE(2, 3, 5);
+  const auto body = [](Communicator& world) {
+    constexpr std::size_t kCount = 3001;
+    std::minstd_rand delays(static_cast<unsigned>(world.rank()) + 1);
+    for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
+      for (const std::size_t chunk : {0U, 1000U}) {
+        const std::string what(to_string(algorithm));
+        std::vector<float> first;
+        for (int run = 0; run < rounds(20); ++run) {
+          auto data = values<float>(world.rank(), kCount);
+          dawdle(delays);
+          all_reduce(world, std::span(data), sum, {.algorithm = algorithm, .chunk_bytes = chunk});
+          if (run == 0) first = data;
+          require(data == first, "other bits in another run by " + what);
+        }
+        std::vector<float> of_all(kCount * static_cast<std::size_t>(world.size()));
+        all_gather(world, std::span<const float>(first), std::span(of_all));
+        for (auto own = of_all.begin(); own != of_all.end(); own += kCount) {
+          require(std::equal(first.begin(), first.end(), own), "other bits on another rank by " + what);
+        }
+      }
+    }
+  };
+  run_ranks(size, body, config);
 }
 
 TEST_CASE("an algorithm that does not keep rank order is refused", "[collectives][deterministic]") {

@@ -2,7 +2,6 @@
 // barrier, turns, the way back to messages. What they compute is tested with the others (collectives, operators).
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -20,12 +19,6 @@ using namespace rondo;
 using namespace rondo::testing;
 
 namespace {
-
-// Lets other threads get ahead, or not.
-void dawdle(std::minstd_rand& random) {
-  std::atomic<std::uint64_t> spin{random() % 8 == 0 ? random() % 20'000 : 0};
-  while (spin > 0) --spin;
-}
 
 // Elements `begin` to `begin + count` of a rank's vector.
 std::vector<std::uint32_t> vector_of(std::uint32_t seed, int rank, std::size_t count, std::size_t begin = 0) {

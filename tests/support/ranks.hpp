@@ -1,7 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,6 +41,12 @@ Communicator on_hosts(Communicator& world, const std::vector<int>& hosts);
 template <typename Number>
 constexpr Number rounds(Number usual) {
   return SANITIZED ? std::max(usual / 4, Number{1}) : usual;
+}
+
+/// Lets other threads get ahead, or not.
+inline void dawdle(std::minstd_rand& random) {
+  std::atomic<std::uint64_t> spin{random() % 8 == 0 ? random() % 20'000 : 0};
+  while (spin > 0) --spin;
 }
 
 /// For bodies: throws std::runtime_error{what} unless `condition`. Where it is asked of every element, `what` had

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <map>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -87,27 +85,29 @@ std::vector<int> hosts(std::span<const Address> addresses) {
   return hosts;
 }
 
-Crowd crowd(std::span<const Address> addresses, std::string_view host_id) {
-  Crowd crowd;
-  std::string together;
+std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses) {
+  std::map<std::string_view, Crowd> crowds;
+  std::map<std::string_view, std::string> affinities;  // of all ranks of a host together
   for (const Address& address : addresses) {
-    if (address.host_id != host_id) continue;
+    Crowd& crowd = crowds[address.host_id];
     crowd.cores = crowd.ranks++ == 0 ? address.cores : std::min(crowd.cores, address.cores);
+    std::string& together = affinities[address.host_id];
     together.resize(std::max(together.size(), address.affinity.size()), '0');
     for (std::size_t core = 0; core < address.affinity.size(); ++core) {
       if (address.affinity[core] == '1') together[core] = '1';
     }
   }
-  const auto allowed = static_cast<int>(std::count(together.begin(), together.end(), '1'));
-  if (allowed > 0) crowd.cores = std::min(crowd.cores, allowed);
-  return crowd;
+  for (auto& [host, crowd] : crowds) {
+    const auto& together = affinities[host];
+    const auto allowed = static_cast<int>(std::count(together.begin(), together.end(), '1'));
+    if (allowed > 0) crowd.cores = std::min(crowd.cores, allowed);
+  }
+  return crowds;
 }
 
 bool oversubscribed(std::span<const Address> addresses) {
-  std::set<std::string_view> hosts;
-  for (const Address& address : addresses) hosts.insert(address.host_id);
-  return std::any_of(hosts.begin(), hosts.end(),
-                     [&](std::string_view host) { return crowd(addresses, host).shares_cores(); });
+  const auto all = crowds(addresses);
+  return std::any_of(all.begin(), all.end(), [](const auto& host) { return host.second.shares_cores(); });
 }
 
 std::string host_id() {

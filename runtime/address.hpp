@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,8 +36,9 @@ struct Crowd {
   int cores = 0;
   bool shares_cores() const noexcept { return ranks > cores; }
 };
-/// Ranks that are each bound to a core of their own have as many together, ranks bound to the same core have one.
-Crowd crowd(std::span<const Address> addresses, std::string_view host_id);
+/// Of each host, by its `host_id`. Ranks that are each bound to a core of their own have as many together, ranks bound
+/// to the same core have one.
+std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses);
 
 /// Whether ranks share cores on some host. Every rank gets the same answer from one table.
 bool oversubscribed(std::span<const Address> addresses);

@@ -82,9 +82,8 @@ std::string own_affinity() {
 }
 
 int usable_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  const int count = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  const std::string affinity = own_affinity();
+  const int count = static_cast<int>(std::count(affinity.begin(), affinity.end(), '1'));
   const int limit = quota();
   return std::max(1, limit > 0 ? std::min(count, limit) : count);
 }

@@ -32,7 +32,7 @@ Engine::Engine(const Settings& settings, const Clock& clock, Waiter& waiter, Log
       waiter_(waiter),
       log_(std::move(log)),
       peers_(static_cast<std::size_t>(settings.size)),
-      progress_(*this, waiter, clock, settings.idle, settings.helper_thread) {
+      progress_(*this, waiter, clock, settings.helper_thread) {
   ready_.reserve(64);
 }
 

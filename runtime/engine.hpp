@@ -72,7 +72,7 @@ class Engine {
   /// How ranks of this host wait, which their addresses have told. Before anybody has waited.
   void wait_as(const IdlePolicy& idle) {
     settings_.idle = idle;
-    progress_.wait_as(idle);
+    progress_.habits() = IdleHabits(idle);
   }
   /// What every rank read out of the same table, before the first collective.
   void agree(bool oversubscribed, std::vector<int> hosts) {

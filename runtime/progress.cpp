@@ -33,20 +33,13 @@ void pause_briefly() {
 
 }  // namespace
 
-Progress::Progress(Engine& engine, Waiter& waiter, const Clock& clock, const IdlePolicy& idle, bool helper)
+Progress::Progress(Engine& engine, Waiter& waiter, const Clock& clock, bool helper)
     : engine_(engine),
       waiter_(waiter),
       clock_(clock),
-      idle_(idle),
-      habits_(idle),
+      habits_(engine.settings().idle),
       helper_allowed_(helper),
       generation_(fork_generation.load(std::memory_order_relaxed)) {}
-
-void Progress::wait_as(const IdlePolicy& idle) {
-  const std::scoped_lock lock(mutex_);
-  idle_ = idle;
-  habits_ = IdleHabits(idle);
-}
 
 Progress::~Progress() {
   if (forked()) {
@@ -117,7 +110,7 @@ void Progress::poke(Entry&) {
 void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
                      std::optional<Time> deadline) {
   driver_ = Driver::caller;
-  Idle idle(idle_, clock_, habits_);
+  Idle idle(engine_.settings().idle, clock_, habits_);
   Time next_tick = Time::max();
   for (unsigned moves = 1; !done(); ++moves) {
     const std::size_t moved = engine_.poll(false);

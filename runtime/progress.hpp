@@ -23,13 +23,10 @@ class Engine;
 /// it: so communication goes on while the caller computes, and there is no thread hop on the latency path.
 class Progress {
  public:
-  Progress(Engine& engine, Waiter& waiter, const Clock& clock, const IdlePolicy& idle, bool helper);
+  Progress(Engine& engine, Waiter& waiter, const Clock& clock, bool helper);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-
-  /// Another policy than that it was made with. Before anybody has waited.
-  void wait_as(const IdlePolicy& idle);
 
   /// The engine's lock, as every public call holds it. Throws Error{forked} in a child of the process.
   class Entry {
@@ -79,7 +76,6 @@ class Progress {
   Engine& engine_;
   Waiter& waiter_;
   const Clock& clock_;
-  IdlePolicy idle_;
   IdleHabits habits_;
   const bool helper_allowed_;
   const unsigned generation_;

@@ -87,14 +87,15 @@ TEST_CASE("ranks share cores where a host has more of them than cores", "[runtim
 TEST_CASE("ranks that are bound to cores have together what each may use", "[runtime][address]") {
   using Ranks = std::vector<Address>;
   const auto bound = [](const char* affinity, int cores = 4) { return Address{"a", "", "", cores, affinity}; };
-  const auto cores = [](const Ranks& ranks) { return crowd(ranks, "a").cores; };
+  const auto cores = [](const Ranks& ranks) { return crowds(ranks).at("a").cores; };
   CHECK(cores(Ranks{bound("1"), bound("01")}) == 2);
   CHECK(cores(Ranks{bound("01"), bound("01")}) == 1);
   CHECK(cores(Ranks{bound("0001"), bound("01"), bound("1")}) == 3);
   CHECK(cores(Ranks{bound("1111", 2), bound("1111", 2)}) == 2);
   CHECK(cores(Ranks{bound("1111", 3), bound("1111", 2)}) == 2);
   CHECK(cores(Ranks{bound(""), bound("")}) == 4);
-  CHECK(crowd(Ranks{bound("1"), on("b", 1), bound("1")}, "a").ranks == 2);
+  const Ranks apart{bound("1"), on("b", 1), bound("1")};
+  CHECK(crowds(apart).at("a").ranks == 2);
   CHECK_FALSE(oversubscribed(Ranks{bound("1"), bound("01")}));
   CHECK(oversubscribed(Ranks{bound("01"), bound("01"), on("b", 1)}));
 }

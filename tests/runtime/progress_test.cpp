@@ -1,5 +1,7 @@
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <string>
@@ -9,6 +11,9 @@
 #include <rondo/barrier.hpp>
 #include <rondo/communicator.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/cores.hpp"
+#include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -43,6 +48,19 @@ double cpu_seconds() {
 
 }  // namespace
 
+TEST_CASE("ranks with fewer cores than they are wait by giving theirs away, others by looking", "[runtime][progress]") {
+  const auto idle = [](const Communicator& world) { return CommunicatorAccess::engine(world)->settings().idle; };
+  run_ranks(detail::cores_of_host() + 1, [&](Communicator& world) {
+    require(idle(world).spin == 0s && idle(world).system_polls == 0, "a core for each is wanted");
+  });
+  run_ranks(1, [&](Communicator& world) { require(idle(world).spin > 0s, "a core of its own"); });
+  Config patient;
+  patient.spin = 7us;
+  const auto as_told = [&](Communicator& world) { require(idle(world).spin == 7us, "RONDO_SPIN"); };
+  run_ranks(1, as_told, patient);
+  run_ranks(detail::cores_of_host() + 1, as_told, patient);
+}
+
 TEST_CASE("an all_reduce and a rendezvous send finish while every rank computes", "[runtime][progress]") {
   run_ranks(2, [](Communicator& world) {
     std::vector<float> reduced(1 << 20, 1.0f), sent(1 << 19, 2.0f), received(1 << 19);
@@ -61,8 +79,9 @@ TEST_CASE("an all_reduce and a rendezvous send finish while every rank computes"
 }
 
 TEST_CASE("eight ranks that wait use less than 1% of a core", "[runtime][progress]") {
-  constexpr auto kWait = 3s;
-  double used = 0;
+  constexpr auto kWait = 800ms;
+  // The median of some: what a virtual machine loses to its neighbours is counted as ours.
+  std::array<double, 5> used{};
   run_ranks(8, [&](Communicator& world) {
     int value = 0, other = 0;
     const int before = (world.rank() + 7) % 8, behind = (world.rank() + 1) % 8;
@@ -72,9 +91,11 @@ TEST_CASE("eight ranks that wait use less than 1% of a core", "[runtime][progres
     Work late = world.irecv(std::span(&value, 1), behind, Tag{5});
     if (world.rank() == 0) {
       require(!late.wait_for(500ms), "nothing was sent");
-      const double so_far = cpu_seconds();
-      require(!late.wait_for(kWait), "nothing was sent");
-      used = cpu_seconds() - so_far;
+      for (double& once : used) {
+        const double so_far = cpu_seconds();
+        require(!late.wait_for(kWait), "nothing was sent");
+        once = cpu_seconds() - so_far;
+      }
     } else {
       late.wait();
     }
@@ -82,5 +103,6 @@ TEST_CASE("eight ranks that wait use less than 1% of a core", "[runtime][progres
     late.wait();
   });
   CAPTURE(used);
-  CHECK(used < 0.01 * std::chrono::duration<double>(kWait).count());
+  std::sort(used.begin(), used.end());
+  CHECK(used[used.size() / 2] < 0.01 * std::chrono::duration<double>(kWait).count());
 }

@@ -57,6 +57,7 @@ class Engine {
     std::size_t staging_bytes = std::size_t{8} << 20;          ///< of a communicator, for collectives in shared memory
     std::size_t slices_from = std::size_t{256} << 10;          ///< bytes; see two_level.hpp
     Duration verdict_wait{std::chrono::milliseconds(900)};     ///< for the hub's word on a failure seen here
+    Duration absence_wait{std::chrono::seconds(5)};            ///< for its word on who kept a call from its end in time
     Duration stall_after{std::chrono::seconds(1)};             ///< then the hub compares calls
     Duration notice_after{std::chrono::seconds(10)};           ///< then a line names who is absent; then at twice, ...
   };

@@ -226,11 +226,14 @@ void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awai
   notice.awaited = std::move(awaited);
   control->tell(notice);
   reported_ = std::make_unique<Error>(error);
-  reported_at_ = engine_.clock().now();
+  // Who died must be told soon; who waited till the deadline has the time to hear for whom.
+  const Engine::Settings& settings = engine_.settings();
+  verdict_due_ =
+      engine_.clock().now() + (error.code() == Errc::timed_out ? settings.absence_wait : settings.verdict_wait);
 }
 
 bool Group::verdict_overdue(std::chrono::steady_clock::time_point now) {
-  if (!awaits_verdict() || now - reported_at_ <= engine_.settings().verdict_wait) return false;
+  if (!awaits_verdict() || now <= verdict_due_) return false;
   poison(*reported_);
   return true;
 }

@@ -147,7 +147,7 @@ class Group {
   std::uint32_t children_ = 0;
   std::exception_ptr failure_;
   std::unique_ptr<Error> reported_;  // to the hub, verdict outstanding
-  std::chrono::steady_clock::time_point reported_at_;
+  std::chrono::steady_clock::time_point verdict_due_;
 };
 
 }  // namespace rondo::detail

@@ -17,8 +17,8 @@ struct Carrier {
   friend bool operator==(const Carrier&, const Carrier&) = default;
 };
 
-/// Of every pair of ranks, the lower one first. Every rank calls it, and gets the same: each exchanges a first message
-/// with each of the others, to see.
+/// Of every pair of ranks, the lower one first. Every rank calls it, and exchanges a first message with each of the
+/// others, to see; rank 0 hears of all.
 std::vector<Carrier> carriers_in_use(Communicator& world);
 
 /// "tcp"; "shm+tcp" where pairs differ; "none" for a rank alone.

@@ -25,7 +25,7 @@ constexpr std::size_t kStandInBytes = std::size_t{4} << 20;
 constexpr int kCopiesInARow = 4;
 constexpr int kRounds = 9;
 
-cuda::Address address_of(const Bytes& buffer) { return reinterpret_cast<std::uintptr_t>(buffer.data()); }
+cuda::Address address_of(const Bytes& buffer) { return cuda::address_of(buffer.data()); }
 
 /// Seconds of a few copies in a row, the median.
 double time_copies(const cuda::PrimaryContext& context, const Bytes& to, const Bytes& from) {

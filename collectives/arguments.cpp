@@ -250,13 +250,10 @@ void Checker::check_address(const char* name, const void* data, std::size_t coun
   if (count > 0 && data == nullptr) fail(fmt::format("{} of {} elements is at no address (nullptr)", name, count));
 }
 
-/// What this rank reads or writes is somewhere; what only the root has is no matter elsewhere.
 void Checker::check_memory() const {
-  const Collective collective = call_.collective;
   if (call_.in_place) return check_address("inout", call_.out, call_.out_count);
-  if (at_root() || collective != Collective::scatter) check_address("in", call_.in, call_.in_count);
-  const bool root_writes = collective == Collective::reduce || collective == Collective::gather;
-  if (at_root() || !root_writes) check_address("out", call_.out, call_.out_count);
+  if (gives(call_, rank_)) check_address("in", call_.in, call_.in_count);
+  if (gets(call_, rank_)) check_address("out", call_.out, call_.out_count);
 }
 
 void Checker::check_sides() const {
@@ -303,6 +300,16 @@ void Checker::check() {
 }
 
 }  // namespace
+
+bool gives(const CollectiveCall& call, int rank) noexcept {
+  const bool only_root = call.collective == Collective::broadcast || call.collective == Collective::scatter;
+  return !only_root || rank == call.root;
+}
+
+bool gets(const CollectiveCall& call, int rank) noexcept {
+  const bool only_root = call.collective == Collective::reduce || call.collective == Collective::gather;
+  return !only_root || rank == call.root;
+}
 
 Arguments check_arguments(const CollectiveCall& call, int rank, int size) {
   Arguments arguments;

@@ -18,6 +18,10 @@ struct Arguments {
   std::uint64_t counts_hash = 0;  ///< of the v-forms whose counts all ranks know
 };
 
+/// Whether a rank's input is read at all, and whether its output is written: for some collectives that is the root's.
+bool gives(const CollectiveCall& call, int rank) noexcept;
+bool gets(const CollectiveCall& call, int rank) noexcept;
+
 /// Checks what one rank can know alone: the root, the sizes against each other, counts, overlap.
 /// Throws Error{invalid_argument} that says which argument, what it is, what is wanted.
 Arguments check_arguments(const CollectiveCall& call, int rank, int size);

@@ -1,32 +1,13 @@
 #include "collectives/device_memory.hpp"
 
 #include <algorithm>
-#include <cstdint>
 
 namespace rondo::detail {
-namespace {
-
-bool gives(const CollectiveCall& call, int rank) {
-  const bool only_root = call.collective == Collective::broadcast || call.collective == Collective::scatter;
-  return !only_root || rank == call.root;
-}
-
-bool gets(const CollectiveCall& call, int rank) {
-  const bool only_root = call.collective == Collective::reduce || call.collective == Collective::gather;
-  return !only_root || rank == call.root;
-}
-
-cuda::Address address_of(const std::byte* data) {
-  return static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(data));
-}
-
-}  // namespace
-
 DeviceMemory::DeviceMemory(RankDevice& device, const CollectiveCall& call, const Arguments& arguments, int rank)
     : device_(device),
       element_bytes_(call.element_bytes),
-      input_(address_of(arguments.input)),
-      output_(address_of(arguments.output)) {
+      input_(cuda::address_of(arguments.input)),
+      output_(cuda::address_of(arguments.output)) {
   const auto begin = [&](const void* data, std::size_t count, CudaStream stream) {
     DeviceBytes bytes;
     bytes.data = data;

@@ -32,6 +32,9 @@ using Device = int;
 /// CUdeviceptr: an address in device memory, which the host must not follow.
 using Address = unsigned long long;
 
+/// Where this process sees it.
+inline Address address_of(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
+
 using ContextHandle = struct ContextState*;
 using StreamHandle = struct StreamState*;
 using EventHandle = struct EventState*;

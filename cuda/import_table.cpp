@@ -52,8 +52,9 @@ bool ImportTable::has(RegionId region) const noexcept {
 }
 
 ImportTable::Import& ImportTable::find(RegionId region) {
-  if (!has(region)) throw RegionError(fmt::format("it spoke of region {}, which there is not", region));
-  return imports_.at(region);
+  const auto found = imports_.find(region);
+  if (found != imports_.end() && !found->second.ended) return found->second;
+  throw RegionError(fmt::format("it spoke of region {}, which there is not", region));
 }
 
 std::optional<ImportTable::Use> ImportTable::use(RegionId region, std::uint64_t offset, std::uint64_t bytes) {

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <cstdint>
 #include <exception>
 #include <optional>
 
@@ -134,9 +133,8 @@ namespace rondo::detail {
 bool is_on_device(const void* data) {
   const auto& driver = cuda::driver().driver;
   if (!driver) return false;
-  const auto address = static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(data));
   try {
-    return cuda::classify_anywhere(*driver, address).kind != cuda::PointerFacts::Kind::host;
+    return cuda::classify_anywhere(*driver, cuda::address_of(data)).kind != cuda::PointerFacts::Kind::host;
   } catch (const cuda::CudaError& error) {
     throw Error(Errc::cuda, fmt::format("any_span at {}: {}", data, error.what()));
   }

@@ -15,10 +15,6 @@
 namespace rondo::detail {
 namespace {
 
-cuda::Address address_of(const void* data) {
-  return static_cast<cuda::Address>(reinterpret_cast<std::uintptr_t>(data));
-}
-
 const cuda::Driver& driver_for(const char* operation) {
   const cuda::DriverSearch& search = cuda::driver();
   if (search.driver) return *search.driver;
@@ -87,14 +83,14 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
     Opened& device = open_for(buffer->memory, driver, operation);
     const cuda::Current current(device.context);
     check_stream(bytes.stream, operation);
-    buffer->address = address_of(bytes.data);
+    buffer->address = cuda::address_of(bytes.data);
     buffer->bytes = bytes.size;
     buffer->stream = bytes.stream;
     buffer->before = device.local_events.record(handle_of(bytes.stream));
     return buffer;
   } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("{} of {} bytes at {:#x}: {}", operation, bytes.size, address_of(bytes.data),
-                                        error.what()));
+    throw Error(Errc::cuda, fmt::format("{} of {} bytes at {:#x}: {}", operation, bytes.size,
+                                        cuda::address_of(bytes.data), error.what()));
   }
 }
 
@@ -117,19 +113,19 @@ void RankDevice::check_stream(CudaStream stream, const char* operation) const {
 
 cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Driver& driver,
                                         const char* operation) const {
-  const cuda::PointerFacts memory = cuda::classify_anywhere(driver, address_of(bytes.data));
+  const cuda::PointerFacts memory = cuda::classify_anywhere(driver, cuda::address_of(bytes.data));
   if (memory.kind == cuda::PointerFacts::Kind::host) {
     throw Error(
         Errc::invalid_argument,
         fmt::format("{}: got a device_span of {} bytes at {:#x}, which is memory of the host: wanted memory of a "
                     "device, or a std::span",
-                    operation, bytes.size, address_of(bytes.data)));
+                    operation, bytes.size, cuda::address_of(bytes.data)));
   }
   const cuda::Address end = memory.base + memory.bytes;
-  if (memory.kind == cuda::PointerFacts::Kind::device && end - address_of(bytes.data) < bytes.size) {
+  if (memory.kind == cuda::PointerFacts::Kind::device && end - cuda::address_of(bytes.data) < bytes.size) {
     throw Error(Errc::invalid_argument,
                 fmt::format("{}: got {} bytes at {:#x}, wanted at most {}: there the allocation ends", operation,
-                            bytes.size, address_of(bytes.data), end - address_of(bytes.data)));
+                            bytes.size, cuda::address_of(bytes.data), end - cuda::address_of(bytes.data)));
   }
   return memory;
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -22,13 +23,15 @@ namespace rondo::testing {
 /// What a rank may do, by name.
 using Acts = std::map<std::string, std::function<void(Communicator&)>>;
 
-/// Those that go wrong, of each of the programs.
+/// Further ones of each of the programs: of memory of all kinds, and those that go wrong.
+Acts message_memory();
 Acts message_failures();
 Acts collective_failures();
 
 /// The main of a rank that does one act. 0: all was as it must be, else it says what was not.
-inline int run_act(int argc, char** argv, Acts acts, Acts failures) {
-  acts.merge(failures);
+inline int run_act(int argc, char** argv, std::initializer_list<Acts> all) {
+  Acts acts;
+  for (const Acts& some : all) acts.insert(some.begin(), some.end());
   const auto act = argc == 2 ? acts.find(argv[1]) : acts.end();
   if (act == acts.end()) return 2;
   // Of a job that failed: they would have no time to say what they saw.
@@ -73,7 +76,7 @@ inline cuda::Device own_device(const Communicator& world) {
 
 template <typename T>
 cuda::Address address_of(const cuda::buffer<T>& buffer) {
-  return reinterpret_cast<std::uintptr_t>(buffer.data());
+  return cuda::address_of(buffer.data());
 }
 
 inline CudaStream stream_of(const DeviceUnderTest& device) { return device.stream.handle(); }

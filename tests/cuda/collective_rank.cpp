@@ -362,5 +362,5 @@ const rondo::testing::Acts kActs{
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rondo::testing::run_act(argc, argv, kActs, rondo::testing::collective_failures());
+  return rondo::testing::run_act(argc, argv, {kActs, rondo::testing::collective_failures()});
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <rondo/communicator.hpp>
 #include <rondo/cuda.hpp>
 
 #include "tests/cuda/acts.hpp"
@@ -12,6 +13,12 @@
 namespace rondo::testing {
 
 using Buffer = rondo::cuda::buffer<std::byte>;
+
+struct Neighbours {
+  explicit Neighbours(const Communicator& world)
+      : right((world.rank() + 1) % world.size()), left((world.rank() + world.size() - 1) % world.size()) {}
+  int right, left;
+};
 
 /// What rank `from` sends in this round.
 inline std::vector<std::byte> pattern(int from, int round, std::size_t bytes) {

@@ -1,9 +1,5 @@
 // A rank that sends and receives memory of a device: message_rank ACT. Started by rondo-run. Ends with 0 when all was
 // as it must be, else it says what was not.
-#include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <vector>
 
@@ -17,7 +13,6 @@
 
 namespace {
 
-using rondo::any_span;
 using rondo::Communicator;
 using rondo::device_span;
 using rondo::Status;
@@ -28,18 +23,13 @@ using rondo::testing::Buffer;
 using rondo::testing::check;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
+using rondo::testing::Neighbours;
 using rondo::testing::own_device;
 using rondo::testing::pattern;
 using rondo::testing::put;
 using rondo::testing::refused;
 using rondo::testing::require;
 using rondo::testing::stream_of;
-
-struct Neighbours {
-  explicit Neighbours(const Communicator& world)
-      : right((world.rank() + 1) % world.size()), left((world.rank() + world.size() - 1) % world.size()) {}
-  int right, left;
-};
 
 /// Device to device, device to host, host to device; sizes and offsets that no vector likes.
 void around(Communicator& world) {
@@ -80,43 +70,6 @@ void around(Communicator& world) {
       check(device, in, offset + bytes, std::vector<std::byte>(kBehind), "nothing behind it");
     }
   }
-}
-
-/// Memory of which the caller does not say whose it is.
-void on_either_side(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const auto [right, left] = Neighbours(world);
-  constexpr std::size_t kBytes = 5000;
-  const Buffer out(world, kBytes), in(world, kBytes);
-  const auto sent = pattern(world.rank(), 0, kBytes), wanted = pattern(left, 0, kBytes);
-  put(device, out, 0, sent);
-  const any_span on_device(out.data(), kBytes, stream_of(device)), into_device(in.data(), kBytes, stream_of(device));
-  std::vector<std::byte> host(kBytes);
-  const any_span on_host(sent.data(), kBytes);
-  const any_span into_host(host.data(), kBytes);
-  require(on_device.on_device() && into_device.on_device(), "it is the device's");
-  require(!on_host.on_device() && !into_host.on_device(), "it is the host's");
-  require(!any_span(out.data(), 0).on_device(), "nothing is nobody's");
-
-  require(world.sendrecv(on_device, right, into_host, left).bytes == kBytes, "the status");
-  require(host == wanted, "any device to any host");
-  world.sendrecv(on_host, right, into_device, left);
-  check(device, in, 0, wanted, "any host to any device");
-  device.fill(address_of(in), kBytes, std::byte{0});
-  if (world.rank() % 2 == 0) {
-    world.send(on_device, right);
-    world.recv(into_device, left);
-  } else {
-    world.recv(into_device, left);
-    world.send(on_device, right);
-  }
-  check(device, in, 0, wanted, "any device to any device");
-}
-
-/// Whose memory it is can be told without making a context on a device, which no call could here.
-void before_any_context(Communicator&) {
-  const std::byte byte{};
-  require(!any_span(&byte, 1).on_device(), "it is the host's");
 }
 
 /// More at a time than there are events; from any source; before anybody has asked for them.
@@ -172,101 +125,6 @@ void to_itself(Communicator& world) {
   device.fill(address_of(in), 4000, std::byte{6});
   world.sendrecv(out.span(), world.rank(), in.span(), world.rank());
   require(device.holds(address_of(in), 4000, std::byte{5}), "to itself");
-}
-
-/// Memory that comes and goes, most of it at the same addresses.
-void coming_and_going(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const auto [right, left] = Neighbours(world);
-  for (int round = 0; round < 20; ++round) {
-    const std::size_t bytes = std::size_t{1000} << (round % 3 * 5);
-    const Buffer out(world, bytes), in(world, bytes);
-    put(device, out, 0, pattern(world.rank(), round, bytes));
-    world.sendrecv(out.span(), right, in.span(), left);
-    check(device, in, 0, pattern(left, round, bytes), "memory that comes and goes");
-  }
-}
-
-/// The same of memory that is none of rondo's.
-void registered(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const auto [right, left] = Neighbours(world);
-  for (int round = 0; round < 5; ++round) {
-    constexpr std::size_t kBytes = 70'000;
-    rondo::testing::DeviceMemory out(device.context, kBytes), in(device.context, kBytes);
-    const auto span = [](const rondo::testing::DeviceMemory& memory) {
-      return device_span<std::byte>(reinterpret_cast<std::byte*>(memory.address()), memory.bytes());
-    };
-    const rondo::cuda::registration out_known(world, span(out)), in_known(world, span(in));
-    const auto sent = pattern(world.rank(), round, kBytes);
-    device.write(out.address(), sent);
-    device.stream.synchronize();
-    world.sendrecv(span(out), right, span(in), left);
-    require(device.content(in.address(), kBytes) == pattern(left, round, kBytes), "registered memory");
-  }
-}
-
-/// Memory that others cannot map goes through the host, again and again.
-void unmappable(Communicator& world) {
-  using rondo::cuda::Address;
-  using rondo::cuda::Result;
-  using rondo::cuda::StreamHandle;
-  using rondo::testing::driver_function;
-  const DeviceUnderTest device(own_device(world));
-  const auto [right, left] = Neighbours(world);
-  constexpr std::size_t kBytes = 5000;
-  constexpr unsigned kForAll = 1;
-  const Buffer in(world, kBytes);
-  const rondo::cuda::Current current(device.context);
-  Address pooled = 0, managed = 0;
-  require(driver_function<Result(Address*, std::size_t, StreamHandle)>("cuMemAllocAsync")(
-              &pooled, kBytes, device.stream.handle()) == Result::success,
-          "memory of a pool");
-  require(driver_function<Result(Address*, std::size_t, unsigned)>("cuMemAllocManaged")(&managed, kBytes, kForAll) ==
-              Result::success,
-          "managed memory");
-  for (int round = 0; round < 5; ++round) {
-    for (const Address address : {pooled, managed}) {
-      const auto sent = pattern(world.rank(), round, kBytes);
-      device.write(address, sent);
-      const device_span<std::byte> out(reinterpret_cast<std::byte*>(address), kBytes, stream_of(device));
-      world.sendrecv(out, right, in.span(), left);
-      check(device, in, 0, pattern(left, round, kBytes), "memory that cannot be mapped");
-    }
-  }
-  driver_function<Result(Address, StreamHandle)>("cuMemFreeAsync")(pooled, device.stream.handle());
-  device.driver().must(device.driver().cuMemFree, managed);
-}
-
-/// The first memory of a rank is managed, in a context of the second device for rank 1.
-void managed_first(Communicator& world) {
-  using rondo::cuda::Address;
-  using rondo::cuda::Result;
-  const DeviceUnderTest device(own_device(world));
-  const int other = 1 - world.rank();
-  constexpr std::size_t kBytes = 100;
-  const rondo::cuda::Current current(device.context);
-  Address managed = 0;
-  require(rondo::testing::driver_function<Result(Address*, std::size_t, unsigned)>("cuMemAllocManaged")(
-              &managed, kBytes, 1) == Result::success,
-          "managed memory");
-  const auto span = [](Address address) {
-    return device_span<std::byte>(reinterpret_cast<std::byte*>(address), kBytes);
-  };
-  {
-    const rondo::testing::DeviceMemory own(device.context, kBytes);
-    device.fill(managed, kBytes, std::byte{1});
-    world.sendrecv(span(managed), other, span(own.address()), other);
-    require(device.holds(own.address(), kBytes, std::byte{1}), "what was sent");
-    const std::vector<std::byte> host(kBytes, std::byte{2});
-    world.sendrecv(std::span(host), other, span(own.address()), other);
-    require(device.holds(own.address(), kBytes, std::byte{2}), "what the host sent");
-    std::vector<std::byte> back(kBytes);
-    world.sendrecv(span(own.address()), other, std::span(back), other);
-    require(back == host, "what the host got");
-    world = Communicator();
-  }
-  device.driver().must(device.driver().cuMemFree, managed);
 }
 
 /// More messages than there are events, one at a time.
@@ -359,29 +217,6 @@ void sender_leaves(Communicator& world) {
   check(device, buffer, 0, sent, "what was sent before the sender left");
 }
 
-/// Rank 0 frees memory of its own, which rank 1 has mapped, once it has left; rank 1 stays until rank 0 has ended.
-void sender_leaves_and_frees(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 5000;
-  ::pid_t sender = ::getpid();
-  if (world.rank() == 0) {
-    const rondo::testing::DeviceMemory memory(device.context, kBytes);
-    device.fill(memory.address(), kBytes, std::byte{1});
-    world.send(device_span<std::byte>(reinterpret_cast<std::byte*>(memory.address()), kBytes), 1);
-    world.send(std::span(&sender, 1), 1);
-    world = Communicator();
-    return;
-  }
-  const Buffer buffer(world, kBytes);
-  world.recv(buffer.span(), 0);
-  world.recv(std::span(&sender, 1), 0);
-  pollfd ended{static_cast<int>(::syscall(SYS_pidfd_open, sender, 0)), POLLIN, 0};
-  char word = 0;
-  refused(rondo::Errc::peer_failed, "has left", [&] { world.recv(std::span(&word, 1), 0, Tag{1}); });
-  require(::poll(&ended, 1, -1) == 1, "the sender has ended");
-  ::close(ended.fd);
-}
-
 /// The stream waits instead of the host, and the buffer is forgotten meanwhile.
 void stream_waits(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -403,15 +238,9 @@ void stream_waits(Communicator& world) {
 
 const rondo::testing::Acts kActs{
     {"around", around},
-    {"on-either-side", on_either_side},
-    {"before-any-context", before_any_context},
     {"many", many},
     {"copied", copied},
     {"to-itself", to_itself},
-    {"coming-and-going", coming_and_going},
-    {"registered", registered},
-    {"unmappable", unmappable},
-    {"managed-first", managed_first},
     {"in-a-row", in_a_row},
     {"threads", threads},
     {"sender-is-behind", [](Communicator& world) { sender_is_behind(world, false); }},
@@ -419,12 +248,12 @@ const rondo::testing::Acts kActs{
     {"receiver-is-behind", [](Communicator& world) { receiver_is_behind(world, false); }},
     {"receiver-is-behind-from-host", [](Communicator& world) { receiver_is_behind(world, true); }},
     {"sender-leaves", sender_leaves},
-    {"sender-leaves-and-frees", sender_leaves_and_frees},
     {"stream-waits", stream_waits},
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rondo::testing::run_act(argc, argv, kActs, rondo::testing::message_failures());
+  return rondo::testing::run_act(argc, argv,
+                                 {kActs, rondo::testing::message_memory(), rondo::testing::message_failures()});
 }

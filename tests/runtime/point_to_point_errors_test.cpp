@@ -1,5 +1,4 @@
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -225,93 +224,6 @@ TEST_CASE("a blocking send of a long message to oneself ends at the deadline, an
       "a rank sends by sendrecv or isend [timed_out]");
 }
 
-TEST_CASE("a receive from a rank that has left ends in an error", "[runtime][p2p][errors]") {
-  const bool talked_before = GENERATE(true, false);
-  const auto outcomes = try_ranks(2, [&](Communicator& world) {
-    int value = 3;
-    if (world.rank() == 1) {
-      if (talked_before) world.send(std::span(&value, 1), 0);
-      return;
-    }
-    if (talked_before) world.recv(std::span(&value, 1), 1);
-    world.recv(std::span(&value, 1), 1);
-  });
-  CHECK(outcomes[0].code == Errc::peer_failed);
-  CHECK(outcomes[0].error.find("rank 1 has left") != std::string::npos);
-  CHECK_FALSE(outcomes[1].failed());
-}
-
-TEST_CASE("a message that its sender took back and left is not waited for", "[runtime][p2p][errors]") {
-  const auto outcomes = try_ranks(2, [](Communicator& world) {
-    std::vector<int> data(100'000);
-    if (world.rank() == 1) {
-      try {
-        const Work offered = world.isend(std::span(data), 0);
-        int value = 0;
-        world.recv(std::span(&value, 1), 0);
-        throw std::runtime_error("changed its mind");
-      } catch (const std::runtime_error&) {
-        return;
-      }
-    }
-    while (!world.iprobe(1)) continue;
-    int value = 0;
-    world.send(std::span(&value, 1), 1);
-    while (world.iprobe(1)) (void)world.iprobe(1, Tag{9});  // looks for news, and hears that it has left
-    world.recv(std::span(data), 1);
-  });
-  CHECK(outcomes[0].code == Errc::peer_failed);
-  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("rank 1 has left"));
-  CHECK_FALSE(outcomes[1].failed());
-}
-
-TEST_CASE("a message that was matched by a receive from any rank is not waited for when its sender leaves",
-          "[runtime][p2p][errors]") {
-  Config config;
-  config.transport = Transport::tcp;
-  config.timeout = 20s;
-  std::atomic<bool> sent = false, left = false;
-  Outcome heard;  // by rank 0
-  const auto outcomes = try_ranks(
-      3,
-      [&](Communicator& world) {
-        std::vector<int> data(100'000);
-        int value = 0;
-        if (world.rank() == 1) {
-          world.recv(std::span(&value, 1), 0);
-          // Rank 0 hears nothing of the offer before it asks for it.
-          while (!sent) std::this_thread::yield();
-          try {
-            const Work offered = world.isend(std::span(data), 0);
-            throw std::runtime_error("changed its mind");
-          } catch (const std::runtime_error&) {
-            world = Communicator();
-          }
-          left = true;
-          return;
-        }
-        if (world.rank() == 2) return world.recv(std::span(&value, 1), 0), void();
-        world.send(std::span(&value, 1), 1);
-        sent = true;
-        // The offer and the goodbye lie in the socket, one behind the other.
-        while (!left) std::this_thread::yield();
-        try {
-          world.recv(std::span(data), any_source);
-        } catch (const Error& error) {
-          // Not thrown on: rank 2 could hear of that before it has its message.
-          heard = {error.what(), error.code()};
-          world.send(std::span(&value, 1), 2);
-        }
-      },
-      config);
-  INFO(outcomes[0].error << "; " << outcomes[1].error << "; " << outcomes[2].error);
-  CHECK(heard.code == Errc::peer_failed);
-  CHECK_THAT(heard.error, Catch::Matchers::ContainsSubstring("recv from any rank with tag 0: rank 1 has left"));
-  CHECK_FALSE(outcomes[0].failed());
-  CHECK_FALSE(outcomes[1].failed());
-  CHECK_FALSE(outcomes[2].failed());
-}
-
 TEST_CASE("a probe says what it looked for, and does not wait for a rank that has left", "[runtime][p2p][errors]") {
   const auto error_of = [](Communicator& world, int source, Tag tag) -> std::string {
     try {
@@ -452,15 +364,4 @@ TEST_CASE("ranks that are to talk by different transports all hear of both", "[r
     CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("RONDO_TRANSPORT differs between ranks: rank 0 "
                                                                  "has auto, rank 1 has tcp"));
   }
-}
-
-TEST_CASE("a rank that leaves by an exception ends the others at once", "[runtime][p2p][errors]") {
-  const auto outcomes = try_ranks(3, [](Communicator& world) {
-    int value = 0;
-    if (world.rank() == 1) throw std::runtime_error("no more");
-    world.recv(std::span(&value, 1), (world.rank() + 2) % 3);
-  });
-  CHECK(outcomes[0].code == Errc::peer_failed);
-  CHECK(outcomes[2].code == Errc::peer_failed);
-  CHECK(outcomes[0].error.find("left by an exception") != std::string::npos);
 }

@@ -133,7 +133,8 @@ bool Copies::advance(Running& running, bool& over) {
       return true;
     }
     if (copy.ready && !copy.ready()) return false;
-    queue(running);
+    over = copy.bytes == 0;
+    if (!over) queue(running);
     return true;
   }
   over = events_.done(running.done, {.peer = copy.peer, .bytes = copy.bytes});
@@ -145,7 +146,6 @@ void Copies::queue(Running& running) {
   const Copy& copy = running.copy;
   const CudaFacts facts{.peer = copy.peer, .bytes = copy.bytes};
   const StreamHandle stream = stream_.handle();
-  if (copy.after != nullptr) driver.must(facts, driver.cuStreamWaitEvent, stream, copy.after, 0U);
   if (copy.to_host != nullptr) {
     driver.must(facts, driver.cuMemcpyDtoHAsync, copy.to_host, copy.from, copy.bytes, stream);
   } else if (copy.from_host != nullptr) {

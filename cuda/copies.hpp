@@ -36,15 +36,14 @@ class LocalEvents {
 class Copies {
  public:
   struct Copy {
-    // One of each pair.
+    // One of each pair, or nothing at all.
     Address to = 0;
     void* to_host = nullptr;
     Address from = 0;
     const void* from_host = nullptr;
 
     std::size_t bytes = 0;
-    int peer = -1;                ///< for errors
-    EventHandle after = nullptr;  ///< what the copy comes after on the device; nullptr: nothing
+    int peer = -1;  ///< for errors
     /// Asked by `poll` until it is true: then the copy is queued. Empty: at once. May throw CudaError.
     std::function<bool()> ready;
     /// Nobody wants it any more: it is not queued if that has not happened yet.

@@ -48,11 +48,10 @@ struct DevicePlace {
   std::uint32_t unused = 0;
 };
 
-/// Ahead of the cts for a message: the sender may as well write the payload where it belongs, once `free` is done. Then
-/// it says so, instead of sending the payload.
+/// Ahead of the cts for a message: the sender may as well write the payload where it belongs. Then it says so, instead
+/// of sending the payload.
 struct DeviceWrite {
   DevicePlace place;
-  cuda::EventTicket free;
   std::uint32_t message = 0;  ///< its rts's id
   std::uint32_t unused = 0;
 };

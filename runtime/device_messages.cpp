@@ -60,7 +60,6 @@ void DeviceMessages::begin(SendMessage& message, Peer& peer, std::uint32_t rts_i
     const DeviceWrite where = found->second;
     writes_.erase(found);
     if (write(message, peer, where)) return;
-    engine_.device_peers().used(peer.world_rank(), where.free);
   }
   fetch(message);
 }
@@ -76,13 +75,12 @@ bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& 
   copy.from = buffer->address;
   copy.bytes = buffer->bytes;
   copy.peer = message.peer_rank();
-  copy.after = buffer->before;
-  copy.ready = [&peers, where, to = peer.world_rank()] { return !peers.ends(to) && peers.events(to).done(where.free); };
+  copy.ready = [this, &peers, buffer, to = peer.world_rank()] {
+    return !peers.ends(to) && engine_.device().is_due(*buffer);
+  };
   copy.given_up = [buffer] { return buffer->given_up; };
-  copy.ended = [&message, &peer, &peers, buffer, use, where,
-                receive = message.header.id](const std::exception_ptr& failure) mutable {
+  copy.ended = [&message, &peer, buffer, use, receive = message.header.id](const std::exception_ptr& failure) mutable {
     use.reset();
-    peers.used(peer.world_rank(), where.free);
     if (buffer->given_up) return;
     if (failure) return message.fail(error_of(failure, message));
     peer.tell_of_device(encode_device_frame(DeviceWritten{receive}));
@@ -115,7 +113,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   DevicePeers& peers = engine_.device_peers();
   const bool better_writes = peers.reaches(peer.world_rank()) && peers.better_writes(peer.world_rank());
-  if (better_writes && let_write(*buffer, peer, rts)) return false;
+  if (better_writes && let_write(message, peer, rts)) return true;
   std::shared_ptr<cuda::ImportTable::Use> use;
   try {
     auto used = peers.map(peer.world_rank(), offer.place, rts.bytes);
@@ -132,10 +130,11 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
        .from = use->address(),
        .bytes = static_cast<std::size_t>(rts.bytes),
        .peer = message.peer_rank(),
-       .after = buffer->before,
        // Asked by the host: nobody knows what a device does that waits for a process which has died.
-       .ready = [&peers, offer,
-                 from = peer.world_rank()] { return !peers.ends(from) && peers.events(from).done(offer.ready); },
+       .ready =
+           [this, &peers, buffer, offer, from = peer.world_rank()] {
+             return !peers.ends(from) && peers.events(from).done(offer.ready) && engine_.device().is_due(*buffer);
+           },
        .given_up = [buffer] { return buffer->given_up; },
        .ended =
            [&message, &peer, buffer, use, rts](const std::exception_ptr& failure) mutable {
@@ -147,24 +146,23 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   return true;
 }
 
-bool DeviceMessages::let_write(const DeviceBuffer& buffer, Peer& peer, const FrameHeader& rts) {
+bool DeviceMessages::let_write(ReceiveMessage& message, Peer& peer, const FrameHeader& rts) {
+  const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   DeviceWrite write;
   write.message = rts.id;
-  write.place = engine_.device_peers().expose(peer.world_rank(), buffer.memory, buffer.address);
+  write.place = engine_.device_peers().expose(peer.world_rank(), buffer->memory, buffer->address);
   if (write.place.region == 0) return false;
-  try {
-    const cuda::Current current(device().context);
-    const cuda::Driver& driver = device().context.driver();
-    const cuda::StreamHandle stream = device().copies.stream();
-    driver.must(driver.cuStreamWaitEvent, stream, buffer.before, 0U);
-    const auto free = device().events.record(stream);
-    if (!free) return false;
-    write.free = *free;
-  } catch (const cuda::CudaError& error) {
-    engine_.device_peers().stage_instead(error.what());
-    return false;
-  }
-  peer.tell_of_device(encode_device_frame(write));
+  message.state_ = ReceiveMessage::State::pulling;
+  message.expect_from(peer);
+  engine_.device().when_due(buffer, [&message, &peer, buffer, rts, write](const std::exception_ptr& failure) {
+    if (buffer->given_up) return peer.decline(rts);
+    if (failure) {
+      peer.decline(rts);
+      return message.complete(error_of(failure, message));
+    }
+    peer.tell_of_device(encode_device_frame(write));
+    peer.clear(message, rts);
+  });
   return true;
 }
 

@@ -30,11 +30,13 @@ class DeviceMessages {
   void answered(int peer, std::uint32_t id) noexcept;
   /// The receiver of an rts has said where the payload may be written.
   void may_write(int peer, const DeviceWrite& write) { writes_[{peer, write.message}] = write; }
-  /// Its receiver is ready: writes the payload there, or else copies it to the host and sends it from there.
+  /// Its receiver is ready: writes the payload there, or else fetches it.
   void begin(SendMessage& message, Peer& peer, std::uint32_t rts_id);
+  /// Copies the payload to the host, and sends it from there.
+  void fetch(SendMessage& message);
 
   // Receives.
-  /// Copies out of the sender's memory. False: the payload is to come by the link, or the sender is to write it.
+  /// Copies out of the sender's memory, or lets the sender write. False: the payload is to come by the link.
   bool pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
   /// Copies the payload, which is in the staging memory, to the device.
   void store(ReceiveMessage& message);
@@ -46,8 +48,7 @@ class DeviceMessages {
   RankDevice::Opened& device() const;
   DeviceOffer offer_of(const DeviceBuffer& buffer, int to);
   bool write(SendMessage& message, Peer& peer, const DeviceWrite& where);
-  void fetch(SendMessage& message);
-  bool let_write(const DeviceBuffer& buffer, Peer& peer, const FrameHeader& rts);
+  bool let_write(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
 
   Engine& engine_;
   std::map<std::pair<int, std::uint32_t>, cuda::EventTicket> offers_;  ///< of this rank, by the receiver and the rts

@@ -106,6 +106,11 @@ Unexpected* Engine::keep_early(const FrameHeader& header, int world_rank) {
   return kept.get();
 }
 
+void Engine::drop_unexpected(Unexpected& message) {
+  if (Group* const group = find_group(message.header.communicator)) return group->drop_unexpected(message);
+  std::erase_if(early_[message.header.communicator], [&](const auto& kept) { return kept.get() == &message; });
+}
+
 std::unique_ptr<Unexpected> Engine::take_unexpected_memory() {
   if (unexpected_memory_.empty()) return std::make_unique<Unexpected>();
   auto memory = std::move(unexpected_memory_.back());

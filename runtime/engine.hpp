@@ -97,6 +97,8 @@ class Engine {
   Group* find_group(std::uint64_t id);
   /// Keeps a message for a communicator that this rank has not made yet; nullptr: it was closed here.
   Unexpected* keep_early(const FrameHeader& header, int world_rank);
+  /// The sender of this one has taken it back.
+  void drop_unexpected(Unexpected& message);
   std::unique_ptr<Unexpected> take_unexpected_memory();
   void give_unexpected_memory(std::unique_ptr<Unexpected> memory);
 

@@ -124,16 +124,20 @@ Unexpected& Group::add_unexpected(const FrameHeader& header, int source) {
 }
 
 void Group::adopt(std::unique_ptr<Unexpected> early) {
+  Peer& source = engine_.peer(early->source);
   early->source = member(early->source);
-  if (early->source < 0) return;
+  if (early->source < 0) return source.forget(*early);
   Unexpected& message = *early.release();
   unexpected_[message.header.context].push(message);
 }
 
 void Group::drop_unexpected(Unexpected& message) {
   unexpected_[message.header.context].remove(message);
-  if (message.header.kind == FrameKind::eager) {
-    engine_.peer(world_rank(message.source)).consumed(message.header);
+  Peer& source = engine_.peer(world_rank(message.source));
+  if (!message.complete) {
+    source.forget(message);
+  } else if (message.header.kind != FrameKind::rts) {
+    source.consumed(message.header);
   }
   engine_.give_unexpected_memory(std::unique_ptr<Unexpected>(&message));
 }

@@ -124,13 +124,16 @@ std::string SendMessage::describe() const {
 }
 
 std::string SendMessage::missing() const {
+  if (state_ == State::fetching) return "the device did not copy it";
   const bool reached = peer_->connected() || peer_rank_ == group_.rank();
   return reached ? "not received" : "no connection was made";
 }
 
 std::string SendMessage::advice() const {
   if (peer_rank_ == group_.rank()) return "; to itself a rank sends by sendrecv or isend";
-  return peer_->connected() ? fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_) : "";
+  return peer_->connected() && state_ != State::fetching
+             ? fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_)
+             : "";
 }
 
 // Receives.

@@ -119,8 +119,9 @@ void Peer::send(SendMessage& message) {
     return;
   }
   const std::uint64_t cost = cost_of(message.header);
-  if (!message.device_ && cost <= credit_ && message.whole_.size() <= eager_limit(message)) {
+  if (cost <= credit_ && message.whole_.size() <= eager_limit(message)) {
     credit_ -= cost;
+    if (message.device_) return announce(message);
     message.header.kind = FrameKind::eager;
     message.payload = message.whole_;
     return transmit(message);
@@ -136,6 +137,17 @@ void Peer::send(SendMessage& message) {
   awaiting_cts_.emplace_back(message.header.id, &message);
   message.expect_from(*this);
   transmit(message);
+}
+
+void Peer::announce(SendMessage& message) {
+  message.header.id = next_id(last_id_);
+  message.header.kind = FrameKind::late;
+  message.state_ = SendMessage::State::fetching;
+  ControlFrame& frame = control_frame(FrameKind::announce);
+  frame.header = message.header;
+  frame.header.kind = FrameKind::announce;
+  transmit(frame);
+  engine_.device_messages().fetch(message);
 }
 
 bool Peer::send_now(Outgoing& frame) {
@@ -170,21 +182,24 @@ void Peer::send_fetched(SendMessage& message, std::span<const std::byte> payload
 }
 
 void Peer::take_back(SendMessage& message) {
-  // The receiver waits for what will not come.
-  if (message.state_ == SendMessage::State::fetching) cancel(message.header.id);
-  if (link_ && message.header.kind == FrameKind::rts) link_->void_tickets();
+  const FrameHeader& header = message.header;
+  if (link_ && header.kind == FrameKind::rts) link_->void_tickets();
   std::erase_if(awaiting_cts_, [&](const auto& entry) { return entry.second == &message; });
-  if (message.state_ != SendMessage::State::in_link) return;
-  if (link_) {
-    link_->release(message);
-  } else {
-    backlog_.replace(message, nullptr);
+  if (message.state_ == SendMessage::State::in_link) {
+    if (link_) {
+      link_->release(message);
+    } else {
+      backlog_.replace(message, nullptr);
+    }
+    if (message.written > 0) return;  // the rest of it goes all the same
+    if (header.kind == FrameKind::eager) credit_ += cost_of(header);
   }
+  // The receiver may wait for what will not come.
+  if (header.kind == FrameKind::data) cancel(FrameKind::cancel, header.id);
+  if (header.kind == FrameKind::late) cancel(FrameKind::recall, header.id);
 }
 
-void Peer::cancel(std::uint32_t receiver_id) {
-  control(FrameKind::cancel, receiver_id, engine_.failure_seen() ? 1 : 0, 0);
-}
+void Peer::cancel(FrameKind kind, std::uint32_t id) { control(kind, id, engine_.failure_seen() ? 1 : 0, 0); }
 
 // Receives.
 
@@ -216,6 +231,10 @@ void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
       return receive.landed();
     }
   }
+  clear(receive, rts);
+}
+
+void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
   const std::uint32_t id = next_id(last_id_);
   receive.state_ = ReceiveMessage::State::awaits_data;
   receive.expect_from(*this);
@@ -229,8 +248,21 @@ void Peer::forget(ReceiveMessage& receive) {
   for (auto& entry : awaiting_data_) {
     if (entry.second == &receive) entry.second = nullptr;
   }
+  for (Announced& announced : announced_) {
+    if (announced.landing.receive == &receive) announced.landing.receive = nullptr;
+  }
   if (landing_.receive == &receive) {
     landing_.receive = nullptr;
+    if (link_) link_->discard();
+  }
+}
+
+void Peer::forget(Unexpected& message) {
+  for (Announced& announced : announced_) {
+    if (announced.landing.unexpected == &message) announced.landing.unexpected = nullptr;
+  }
+  if (landing_.unexpected == &message) {
+    landing_.unexpected = nullptr;
     if (link_) link_->discard();
   }
 }
@@ -296,9 +328,9 @@ void Peer::arrived(const FrameHeader& header) {
   finish(header, landing);
 }
 
-// The payload of an eager or a data frame is where it belongs, or thrown away.
+// The payload is where it belongs, or thrown away.
 void Peer::finish(const FrameHeader& header, const Landing& landing) {
-  if (header.kind != FrameKind::eager) return;
+  if (header.kind == FrameKind::data) return;
   Unexpected* const unexpected = landing.unexpected;
   if (!unexpected) return consumed(header);
   unexpected->complete = true;
@@ -310,6 +342,7 @@ void Peer::finish(const FrameHeader& header, const Landing& landing) {
 
 Peer::Landing Peer::land(const FrameHeader& header) {
   if (header.kind == FrameKind::eager) return land_eager(header);
+  if (header.kind == FrameKind::late) return land_late(header);
   ReceiveMessage* const receive = take_awaiting(header.id);
   if (receive && header.bytes != receive->status().bytes) {
     receive->fail(std::make_exception_ptr(
@@ -339,15 +372,58 @@ Peer::Landing Peer::land_eager(const FrameHeader& header) {
   return {receive, nullptr};
 }
 
+Peer::Landing Peer::land_late(const FrameHeader& header) {
+  const auto announced = take_announced(header.id);
+  if (announced && announced->header.bytes == header.bytes && announced->header.context == header.context)
+    return announced->landing;
+  reject("it sent a payload that it had not announced");
+  return {};
+}
+
+std::optional<Peer::Announced> Peer::take_announced(std::uint32_t id) {
+  const auto found =
+      std::find_if(announced_.begin(), announced_.end(), [&](const Announced& one) { return one.header.id == id; });
+  if (found == announced_.end()) return std::nullopt;
+  const Announced announced = *found;
+  announced_.erase(found);
+  return announced;
+}
+
+void Peer::arrived_announce(const FrameHeader& header) {
+  const Landing landing = land_eager(header);
+  if (landing.receive) {
+    landing.receive->state_ = ReceiveMessage::State::awaits_data;
+    landing.receive->expect_from(*this);
+  }
+  announced_.push_back({header, landing});
+}
+
+void Peer::recalled(const FrameHeader& header) {
+  const auto announced = take_announced(header.id);
+  if (!announced) return reject("it took back what it had not announced");
+  consumed(announced->header);
+  const auto [receive, unexpected] = announced->landing;
+  if (receive) give_up(*receive);
+  if (!unexpected) return;
+  if (unexpected->claimed_by) give_up(*unexpected->claimed_by);
+  engine_.drop_unexpected(*unexpected);
+}
+
+void Peer::give_up(ReceiveMessage& receive) const {
+  receive.fail(std::make_exception_ptr(
+      Error(Errc::peer_failed, fmt::format("{}: the sender gave the message up", receive.describe()))));
+}
+
 void Peer::handle(const FrameHeader& header) {
   switch (header.kind) {
+    case FrameKind::announce: return arrived_announce(header);
     case FrameKind::rts: return arrived_rts(header);
     case FrameKind::cts: {
       engine_.device_messages().answered(world_rank_, header.id);
       const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
                                       [&](const auto& entry) { return entry.first == header.id; });
       if (found == awaiting_cts_.end()) {
-        if (header.number != 0) cancel(header.number);
+        if (header.number != 0) cancel(FrameKind::cancel, header.number);
         return;
       }
       SendMessage& message = *found->second;
@@ -357,12 +433,11 @@ void Peer::handle(const FrameHeader& header) {
       return message.device_ ? engine_.device_messages().begin(message, *this, header.id) : transmit(message);
     }
     case FrameKind::cancel:
-      if (ReceiveMessage* const receive = take_awaiting(header.id)) {
-        // Of a failure this rank hears the cause itself, if not yet then soon.
-        if (header.number != 0 && engine_.control()) return;
-        receive->fail(std::make_exception_ptr(
-            Error(Errc::peer_failed, fmt::format("{}: the sender gave the message up", receive->describe()))));
-      }
+    case FrameKind::recall:
+      // Of a failure this rank hears the cause itself, if not yet then soon.
+      if (header.number != 0 && engine_.control()) return;
+      if (header.kind == FrameKind::recall) return recalled(header);
+      if (ReceiveMessage* const receive = take_awaiting(header.id)) give_up(*receive);
       return;
     case FrameKind::credit: credit_ = std::min(credit_ + header.bytes, window_); return;
     case FrameKind::bye:
@@ -371,6 +446,7 @@ void Peer::handle(const FrameHeader& header) {
       return engine_.peer_lost(*this, "it left after an error");
     case FrameKind::device:
     case FrameKind::eager:
+    case FrameKind::late:
     case FrameKind::data: break;
   }
   reject("it sent a frame of an unknown kind");

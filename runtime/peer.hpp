@@ -23,8 +23,10 @@ class Engine;
 /// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
 /// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Where the link
 /// can pull, the rts says where the payload lies, the receiver fetches it and answers that it needs no more; and so
-/// where it lies on a device (`DeviceMessages`). Collectives know both sides' schedule and are eager up to a few times
-/// that length. So the stream never stops for want of a receive, and memory stays bounded.
+/// where it lies on a device (`DeviceMessages`). A short message that lies there is announced in its turn, and follows
+/// once it has been copied to the host (late): to the receiver an eager message that is long in coming. Collectives
+/// know both sides' schedule and are eager up to a few times that length. So the stream never stops for want of a
+/// receive, and memory stays bounded.
 class Peer final : public Sink {
  public:
   Peer(Engine& engine, int world_rank);
@@ -66,8 +68,12 @@ class Peer final : public Sink {
   /// message, which also finds what is wrong with it.
   std::optional<Status> receive_soon(Group& group, Tag tag, ElementType type, std::span<std::byte> buffer);
   void request(ReceiveMessage& receive, const FrameHeader& rts);
+  /// The payload may come.
+  void clear(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
+  /// The place of a payload that is still to come is gone.
+  void forget(Unexpected& message);
   /// The sender has written the payload into the memory of the device that it belongs to.
   void written(std::uint32_t receive_id);
   /// A frame about devices, in order with everything else.
@@ -108,19 +114,31 @@ class Peer final : public Sink {
     Unexpected* unexpected = nullptr;
   };
 
+  /// A message that comes late, and where its payload goes.
+  struct Announced {
+    FrameHeader header;
+    Landing landing;
+  };
+
   void transmit(Outgoing& frame);
+  void announce(SendMessage& message);
   std::size_t eager_limit() const;
   std::size_t eager_limit(const SendMessage& message) const;
   bool pullable(const SendMessage& message) const;
   ControlFrame& control_frame(FrameKind kind);
-  void cancel(std::uint32_t receiver_id);
+  void cancel(FrameKind kind, std::uint32_t id);
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);
+  Landing land_late(const FrameHeader& header);
   void finish(const FrameHeader& header, const Landing& landing);
   void handle(const FrameHeader& header);
   void arrived_rts(const FrameHeader& header);
+  void arrived_announce(const FrameHeader& header);
+  void recalled(const FrameHeader& header);
+  void give_up(ReceiveMessage& receive) const;
   ReceiveMessage* take_awaiting(std::uint32_t id);
+  std::optional<Announced> take_announced(std::uint32_t id);
 
   Engine& engine_;
   const int world_rank_;
@@ -142,6 +160,7 @@ class Peer final : public Sink {
   std::vector<std::pair<std::uint32_t, ReceiveMessage*>> awaiting_data_;  // nullptr: taken back, to be thrown away
   std::vector<std::unique_ptr<ControlFrame>> control_frames_;
   std::vector<ControlFrame*> free_control_frames_;
+  std::vector<Announced> announced_;
   Landing landing_;
   std::vector<std::byte> inbox_;  // of a frame about devices
 };

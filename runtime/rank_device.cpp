@@ -164,16 +164,21 @@ void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<co
   start(buffer, std::move(copy), std::move(ended));
 }
 
-// Where memory could not be pinned the host waits for the copy: it is not queued before the caller's stream is there.
+void RankDevice::when_due(const std::shared_ptr<DeviceBuffer>& buffer, Ended ended) {
+  start(buffer, {}, std::move(ended));
+}
+
 void RankDevice::start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended) {
-  copy.ready = [this, buffer] {
-    if (!opened_->local_events.done(buffer->before)) return false;
-    check_there(*buffer);
-    return true;
-  };
+  copy.ready = [this, buffer] { return is_due(*buffer); };
   copy.given_up = [buffer] { return buffer->given_up; };
   copy.ended = std::move(ended);
   buffer->copy = opened_->copies.start(std::move(copy));
+}
+
+bool RankDevice::is_due(const DeviceBuffer& buffer) const {
+  if (!opened_->local_events.done(buffer.before)) return false;
+  check_there(buffer);
+  return true;
 }
 
 void RankDevice::check_there(const DeviceBuffer& buffer) const {

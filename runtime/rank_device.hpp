@@ -69,6 +69,11 @@ class RankDevice {
   using Ended = std::function<void(const std::exception_ptr&)>;
   void read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended);
   void write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer, Ended ended);
+  /// Tells when the caller's stream has come to where the buffer may be used.
+  void when_due(const std::shared_ptr<DeviceBuffer>& buffer, Ended ended);
+  /// Whether it has. Asked by the host: a stream of rondo's that waited for it would keep other streams' copies
+  /// waiting, perhaps those that it waits for itself. Throws CudaError. A context is current.
+  bool is_due(const DeviceBuffer& buffer) const;
   /// Throws CudaError where the memory of the buffer is no longer what the caller gave. A context is current.
   void check_there(const DeviceBuffer& buffer) const;
   /// Memory of the host for that.

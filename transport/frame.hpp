@@ -10,6 +10,9 @@ namespace rondo::detail {
 
 enum class FrameKind : std::uint8_t {
   eager = 1,  ///< header and payload of a message
+  announce,   ///< header of a message whose payload of `bytes` comes unasked as soon as it can, under the sender's `id`
+  late,       ///< that header again, and that payload
+  recall,     ///< the sender gave up what it announced under `id`; `number` as in a cancel
   rts,        ///< request to send: a message of `bytes` waits at the sender under `id`
   cts,        ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`
   data,       ///< payload of the message whose cts named `id`
@@ -24,7 +27,7 @@ enum class FrameKind : std::uint8_t {
 ///   0 version  1 kind  2 type  3 context   4 tag (u32)       8 communicator (u64)
 ///   16 number (u32)    20 id (u32)        24 bytes (u64)    32 fingerprint of the call (32 bytes)
 struct FrameHeader {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
   enum Context : std::uint8_t { point_to_point, collective };
 
   std::uint8_t version = kVersion;
@@ -35,12 +38,18 @@ struct FrameHeader {
   std::uint64_t communicator = 0;
   std::uint32_t number = 0;  ///< of the operation on its communicator; in a cts the receiver's id
   std::uint32_t id = 0;      ///< of a rendezvous, given by whoever has to find it again
-  std::uint64_t bytes = 0;   ///< of the payload that follows (eager, data, device), or that is spoken of
+  std::uint64_t bytes = 0;   ///< of the payload that follows (eager, late, data, device), or that is spoken of
   std::array<std::uint64_t, 4> fingerprint{};
 
   /// Payload bytes that follow this header on the wire.
   std::uint64_t payload_bytes() const noexcept {
-    return kind == FrameKind::eager || kind == FrameKind::data || kind == FrameKind::device ? bytes : 0;
+    switch (kind) {
+      case FrameKind::eager:
+      case FrameKind::late:
+      case FrameKind::data:
+      case FrameKind::device: return bytes;
+      default: return 0;
+    }
   }
 };
 

@@ -1,6 +1,7 @@
 // A rank that sends and receives memory of a device: message_rank ACT. Started by rondo-run. Ends with 0 when all was
 // as it must be, else it says what was not.
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -194,6 +195,34 @@ void receiver_is_behind(Communicator& world, bool from_host) {
   }
 }
 
+/// A stream that is behind, at the sender or at the receiver, keeps no message of another stream back.
+void streams_apart(Communicator& world) {
+  const DeviceUnderTest device(own_device(world)), behind(own_device(world));
+  constexpr std::size_t kBytes = 5000;
+  const Buffer late(world, kBytes), soon(world, kBytes);
+  device.fill(address_of(late), kBytes, std::byte{1});
+  for (const int holder : {0, 1}) {
+    std::optional<HeldStream> held;
+    if (world.rank() == holder) held.emplace(behind);
+    Work waits;
+    if (world.rank() == 0) {
+      put(device, soon, 0, pattern(holder, 1, kBytes));
+      waits = world.isend(late.span(stream_of(behind)), 1, Tag{1});
+      world.send(soon.span(stream_of(device)), 1);
+    } else {
+      waits = world.irecv(late.span(stream_of(behind)), 0, Tag{1});
+      // The first has come as far as it can.
+      (void)world.probe(0);
+      for (int i = 0; i < 1000; ++i) require(!waits.test(), "it overtook its stream");
+      world.recv(soon.span(stream_of(device)), 0);
+      check(device, soon, 0, pattern(holder, 1, kBytes), "what another stream had");
+    }
+    barrier(world);
+    held.reset();
+    waits.wait();
+  }
+}
+
 /// Rank 0 has left before rank 1's device has taken what it sent.
 void sender_leaves(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -247,6 +276,7 @@ const rondo::testing::Acts kActs{
     {"sender-is-behind-to-host", [](Communicator& world) { sender_is_behind(world, true); }},
     {"receiver-is-behind", [](Communicator& world) { receiver_is_behind(world, false); }},
     {"receiver-is-behind-from-host", [](Communicator& world) { receiver_is_behind(world, true); }},
+    {"streams-apart", streams_apart},
     {"sender-leaves", sender_leaves},
     {"stream-waits", stream_waits},
 };
@@ -254,6 +284,7 @@ const rondo::testing::Acts kActs{
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rondo::testing::run_act(argc, argv,
-                                 {kActs, rondo::testing::message_memory(), rondo::testing::message_failures()});
+  return rondo::testing::run_act(
+      argc, argv,
+      {kActs, rondo::testing::message_memory(), rondo::testing::message_short(), rondo::testing::message_failures()});
 }

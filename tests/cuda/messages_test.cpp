@@ -15,84 +15,122 @@ using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
 using rondo::testing::is_stand_in;
 
+namespace {
+
+/// Longer messages are none that go without their receiver, which have tests of their own.
+std::vector<std::string> with_long_messages(std::vector<std::string> variables) {
+  variables.emplace_back("RONDO_EAGER_LIMIT=64");
+  return variables;
+}
+
+Launched::Ended run_messages(int number, const std::string& act, const std::vector<std::string>& variables = {}) {
+  return run_ranks(MESSAGE_RANK, number, act, with_long_messages(variables));
+}
+
+void check_messages(int number, const std::string& act, const std::vector<std::string>& variables = {}) {
+  check_ranks(MESSAGE_RANK, number, act, with_long_messages(variables));
+}
+
+}  // namespace
+
 TEST_CASE("messages between devices and hosts arrive whole, by every transport", "[cuda][messages]") {
   const std::string transport = GENERATE("shm", "unix", "tcp");
-  check_ranks(MESSAGE_RANK, 3, "around", {"RONDO_TRANSPORT=" + transport});
+  check_messages(3, "around", {"RONDO_TRANSPORT=" + transport});
 }
 
 TEST_CASE("messages of memory whose side the caller does not know", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "on-either-side");
+  check_messages(2, "on-either-side");
+}
+
+TEST_CASE("short messages of devices go without their receiver", "[cuda][messages]") {
+  const std::string transport = GENERATE("shm", "tcp");
+  for (const char* seed : {"0", "1", "2"}) {
+    const std::vector<std::string> variables{"RONDO_TRANSPORT=" + transport, std::string("FAKECUDA_SEED=") + seed};
+    check_ranks(MESSAGE_RANK, 3, "all-send-first", variables);
+  }
+  for (const char* act : {"around", "many", "on-either-side", "to-itself", "sender-is-behind",
+                          "sender-is-behind-to-host", "receiver-is-behind", "receiver-is-behind-from-host"}) {
+    check_ranks(MESSAGE_RANK, 2, act, {"RONDO_TRANSPORT=" + transport});
+  }
+}
+
+TEST_CASE("a short message that its stream keeps back has its turn, and can be taken back", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "in-its-turn");
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "taken-back");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
 }
 
 TEST_CASE("devices that are late, by many seeds", "[cuda][messages]") {
   for (const char* seed : {"1", "2", "3"}) {
-    check_ranks(MESSAGE_RANK, 2, "many", {std::string("FAKECUDA_SEED=") + seed});
-    check_ranks(MESSAGE_RANK, 2, "stream-waits", {std::string("FAKECUDA_SEED=") + seed});
+    check_messages(2, "many", {std::string("FAKECUDA_SEED=") + seed});
+    check_messages(2, "stream-waits", {std::string("FAKECUDA_SEED=") + seed});
   }
 }
 
 TEST_CASE("more messages at a time than there are events keep their order", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "many");
+  check_messages(2, "many");
 }
 
-TEST_CASE("a rank sends memory of its device to itself", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "to-itself");
-}
+TEST_CASE("a rank sends memory of its device to itself", "[cuda][messages]") { check_messages(2, "to-itself"); }
 
 TEST_CASE("a buffer is copied from the host and back", "[cuda][messages]") {
   for (const char* seed : {"0", "1", "2"}) {
-    check_ranks(MESSAGE_RANK, 2, "copied", {std::string("FAKECUDA_SEED=") + seed});
+    check_messages(2, "copied", {std::string("FAKECUDA_SEED=") + seed});
   }
 }
 
 TEST_CASE("memory that is freed and allocated again is unmapped by the others first", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 4, "coming-and-going");
-  check_ranks(MESSAGE_RANK, 2, "registered");
+  check_messages(4, "coming-and-going");
+  check_messages(2, "registered");
 }
 
 TEST_CASE("a send waits on the device for what its stream has yet to write", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "sender-is-behind");
-  check_ranks(MESSAGE_RANK, 2, "sender-is-behind-to-host");
+  check_messages(2, "sender-is-behind");
+  check_messages(2, "sender-is-behind-to-host");
 }
 
 TEST_CASE("a receive waits on the device for what its stream has yet to read", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "receiver-is-behind");
-  check_ranks(MESSAGE_RANK, 2, "receiver-is-behind-from-host");
+  check_messages(2, "receiver-is-behind");
+  check_messages(2, "receiver-is-behind-from-host");
+}
+
+TEST_CASE("a stream that is behind keeps no other stream's messages back", "[cuda][messages]") {
+  check_messages(2, "streams-apart");
+  check_ranks(MESSAGE_RANK, 2, "streams-apart");
 }
 
 TEST_CASE("what has come is received though its sender has left", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "sender-leaves");
+  check_messages(2, "sender-leaves");
 }
 
 TEST_CASE("whoever leaves may free what others had mapped", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "sender-leaves-and-frees");
+  check_messages(2, "sender-leaves-and-frees");
 }
 
 TEST_CASE("a stream waits for what is received instead of the host", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "stream-waits");
+  check_messages(2, "stream-waits");
 }
 
-TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "mistakes");
-}
+TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messages]") { check_messages(2, "mistakes"); }
 
 TEST_CASE("memory that is freed too soon is an error of who freed it", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 2, "freed-too-soon");
+  check_messages(2, "freed-too-soon");
   // What is still to be sent then cannot be mapped, which the log says.
-  const auto ended = run_ranks(MESSAGE_RANK, 2, "freed-under-a-collective");
+  const auto ended = run_messages(2, "freed-under-a-collective");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
 }
 
 TEST_CASE("managed memory is of the device that it was made for", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  const auto ended = run_ranks(MESSAGE_RANK, 2, "managed-first", {"FAKECUDA_DEVICES=2"});
+  const auto ended = run_messages(2, "managed-first", {"FAKECUDA_DEVICES=2"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
 }
 
 TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][messages]") {
-  const auto ended = run_ranks(MESSAGE_RANK, 2, "captured");
+  const auto ended = run_messages(2, "captured");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK(ended.err.empty());
@@ -102,7 +140,7 @@ TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][mes
 }
 
 TEST_CASE("without a driver the error says what was looked for", "[cuda][messages]") {
-  const auto ended = run_ranks(MESSAGE_RANK, 1, "no-driver", {"RONDO_CUDA_LIBRARY=" NO_DRIVER});
+  const auto ended = run_messages(1, "no-driver", {"RONDO_CUDA_LIBRARY=" NO_DRIVER});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring(NO_DRIVER));
@@ -110,7 +148,7 @@ TEST_CASE("without a driver the error says what was looked for", "[cuda][message
 
 TEST_CASE("a rank that is killed fails the messages of devices with it", "[cuda][messages]") {
   const std::string act = GENERATE("receiver-dies", "sender-dies");
-  const auto ended = run_ranks(MESSAGE_RANK, 2, act);
+  const auto ended = run_messages(2, act);
   INFO(act << ": " << ended.out << ended.err);
   CHECK(ended.status == 128 + SIGKILL);
   CHECK_THAT(ended.out, ContainsSubstring("rank 1 died: killed by SIGKILL"));
@@ -120,7 +158,7 @@ TEST_CASE("a rank that is killed fails the messages of devices with it", "[cuda]
 TEST_CASE("what cannot be mapped goes through the host, and the log says why once", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   const std::string call = GENERATE("cuIpcOpenMemHandle", "cuIpcGetMemHandle", "cuIpcOpenEventHandle");
-  const auto ended = run_ranks(MESSAGE_RANK, 3, "around", {"FAKECUDA_FAIL=" + call + ":1:2"});
+  const auto ended = run_messages(3, "around", {"FAKECUDA_FAIL=" + call + ":1:2"});
   INFO(call << ": " << ended.out << ended.err);
   CHECK(ended.status == 0);
   for (const char* rank : {"0", "1", "2"}) {
@@ -133,22 +171,22 @@ TEST_CASE("between devices over PCIe the sender writes", "[cuda][messages][stand
   if (!is_stand_in()) return;
   const std::vector<std::string> machine{"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"};
   for (const char* const act : {"around", "many", "coming-and-going", "sender-is-behind", "receiver-is-behind",
-                                "sender-leaves", "stream-waits"}) {
-    check_ranks(MESSAGE_RANK, 2, act, machine);
+                                "sender-leaves", "stream-waits", "streams-apart"}) {
+    check_messages(2, act, machine);
   }
   auto words = machine;
   words.emplace_back("FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700");
-  const auto ended = run_ranks(MESSAGE_RANK, 2, "write-fails", words);
+  const auto ended = run_messages(2, "write-fails", words);
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   words = machine;
   words.emplace_back("RONDO_LOG=info");
-  CHECK_THAT(run_ranks(MESSAGE_RANK, 2, "many", words).err,
+  CHECK_THAT(run_messages(2, "many", words).err,
              ContainsSubstring("rank 1: the device is another, over PCIe: its memory is read by CUDA IPC, or written"));
 }
 
 TEST_CASE("memory that others cannot map goes through the host, and the log says why once", "[cuda][messages]") {
-  const auto ended = run_ranks(MESSAGE_RANK, 2, "unmappable");
+  const auto ended = run_messages(2, "unmappable");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.err, ContainsSubstring("memory pool") && ContainsSubstring("it is managed"));
@@ -157,7 +195,7 @@ TEST_CASE("memory that others cannot map goes through the host, and the log says
 
 TEST_CASE("ranks of one process send memory of their device through the host, and the log says why once",
           "[cuda][messages]") {
-  const auto ended = run_ranks(MESSAGE_RANK, 1, "threads");
+  const auto ended = run_messages(1, "threads");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   const auto lines = lines_of(ended.err);
@@ -167,12 +205,12 @@ TEST_CASE("ranks of one process send memory of their device through the host, an
 
 TEST_CASE("messages one after the other never run out of events", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  check_ranks(MESSAGE_RANK, 2, "in-a-row", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
+  check_messages(2, "in-a-row", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
 }
 
 TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  const auto ended = run_ranks(MESSAGE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
+  const auto ended = run_messages(2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("5000 bytes"));
@@ -181,7 +219,7 @@ TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][
 TEST_CASE("a copy to the host that the driver refuses is an error, and the next one goes",
           "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  check_ranks(MESSAGE_RANK, 1, "copy-to-host-fails", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
+  check_messages(1, "copy-to-host-fails", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
 }
 
 TEST_CASE("whatever the driver refuses is an error, and nobody hangs", "[cuda][messages][stand-in]") {
@@ -206,6 +244,6 @@ TEST_CASE("whatever the driver refuses is an error, and nobody hangs", "[cuda][m
 
 TEST_CASE("whose memory it is is told without a context, or the driver's error is", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  check_ranks(MESSAGE_RANK, 1, "before-any-context", {"FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:2"});
-  check_ranks(MESSAGE_RANK, 1, "side-is-not-told", {"FAKECUDA_FAIL=cuDevicePrimaryCtxGetState:1:2"});
+  check_messages(1, "before-any-context", {"FAKECUDA_FAIL=cuDevicePrimaryCtxRetain:1:2"});
+  check_messages(1, "side-is-not-told", {"FAKECUDA_FAIL=cuDevicePrimaryCtxGetState:1:2"});
 }

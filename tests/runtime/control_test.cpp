@@ -12,12 +12,14 @@
 #include "runtime/engine.hpp"
 #include "runtime/group.hpp"
 #include "runtime/hub.hpp"
-#include "runtime/waiter.hpp"
 #include "tests/runtime/rank_threads.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/still.hpp"
 
 using namespace rank_threads;
 using Catch::Matchers::ContainsSubstring;
+using rondo::testing::NoWaiter;
+using rondo::testing::SetClock;
 
 TEST_CASE("a world of 1 needs no hub", "[runtime][control]") {
   Control control(member(0, 1, MeetingPoint{}), patient());
@@ -162,22 +164,6 @@ TEST_CASE("a rank hears of deaths, goodbyes and failures, each once", "[runtime]
   CHECK(seen[2].kind == Notice::Kind::dead);
   CHECK(seen[2].rank == 2);
 }
-
-namespace {
-
-struct SetClock final : Clock {
-  Time now() const override { return time; }
-  Time time{};
-};
-
-struct NoWaiter final : Waiter {
-  void wait(Duration) override {}
-  void wake() noexcept override {}
-  void watch(int, bool) override {}
-  void forget(int) noexcept override {}
-};
-
-}  // namespace
 
 TEST_CASE("the hub's verdict counts, however late a rank has a core to read it", "[runtime][control]") {
   Launcher launcher(2);

@@ -1,0 +1,264 @@
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/engine.hpp"
+#include "runtime/message.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/still.hpp"
+
+// What a peer makes of frames, one at a time, and what it sends.
+
+using namespace rondo;
+using namespace rondo::detail;
+using Catch::Matchers::ContainsSubstring;
+using rondo::testing::NoWaiter;
+using rondo::testing::SetClock;
+
+namespace {
+
+/// Keeps what is sent until `flow`.
+class HeldLink final : public Link {
+ public:
+  void send(Outgoing& frame) override {
+    frame.written = 0;
+    queue_.push(frame);
+    if (flowing_) flow();
+  }
+  void flow() {
+    flowing_ = true;
+    while (!queue_.empty()) {
+      Outgoing& frame = queue_.pop();
+      sent.push_back(frame.header);
+      frame.on_sent(frame);
+    }
+  }
+  void hold() { flowing_ = false; }
+  void release(Outgoing& frame) override { queue_.replace(frame, nullptr); }
+  void discard() override { discarded = true; }
+  std::size_t poll(Sink&) override { return 0; }
+  bool flushed() const override { return queue_.empty(); }
+  void shut_down() noexcept override {}
+  bool drained() const override { return true; }
+  int descriptor() const override { return -1; }
+  bool wants_write() const override { return false; }
+  std::string_view transport() const override { return "held"; }
+
+  std::vector<FrameHeader> sent;
+  bool discarded = false;
+
+ private:
+  FrameQueue queue_;
+  bool flowing_ = true;
+};
+
+using Four = std::array<std::byte, 4>;
+
+Four four(int value) {
+  Four bytes{};
+  bytes.fill(static_cast<std::byte>(value));
+  return bytes;
+}
+
+/// Rank 0 of two, and what it hears of rank 1.
+struct Pair {
+  Pair() : engine(settings(), clock, waiter, Log()), peer(engine.peer(1)) {
+    auto made = std::make_unique<HeldLink>();
+    link = made.get();
+    peer.attach(std::move(made));
+    group = &engine.make_group(kGroup, {0, 1});
+  }
+
+  static Engine::Settings settings() {
+    Engine::Settings settings;
+    settings.size = 2;
+    settings.eager_limit = 64;
+    return settings;
+  }
+  static FrameHeader header(FrameKind kind, std::uint32_t id, std::uint64_t communicator = kGroup) {
+    FrameHeader header;
+    header.kind = kind;
+    header.id = id;
+    header.communicator = communicator;
+    header.tag = 3;
+    header.bytes = sizeof(Four);
+    return header;
+  }
+  void announce(std::uint32_t id, std::uint64_t communicator = kGroup) {
+    peer.deliver(header(FrameKind::announce, id, communicator), {});
+  }
+  void late(std::uint32_t id, const Four& payload) { peer.deliver(header(FrameKind::late, id), payload); }
+  void recall(std::uint32_t id) { peer.deliver(header(FrameKind::recall, id), {}); }
+  void eager(const Four& payload) { peer.deliver(header(FrameKind::eager, 0), payload); }
+  /// What rank 1 was promised memory for is free again, of so many messages.
+  bool free_again(std::uint64_t messages) const {
+    return peer.untold() == messages * (sizeof(Four) + Peer::kFrameCost);
+  }
+
+  static constexpr std::uint64_t kGroup = 7;
+  SetClock clock;
+  NoWaiter waiter;
+  Engine engine;
+  Peer& peer;
+  HeldLink* link = nullptr;
+  Group* group = nullptr;
+};
+
+struct Receive {
+  explicit Receive(Group& group) : message(group, 1, Tag{3}, ElementType::bytes, place) {}
+  std::string error() const {
+    try {
+      message.await_resume();
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  Four place{};
+  ReceiveMessage message;
+};
+
+}  // namespace
+
+TEST_CASE("a message that was announced keeps its turn until it comes", "[runtime][peer]") {
+  Pair pair;
+  std::optional<Receive> first, second;
+  const bool posted = GENERATE(true, false);
+  const auto post = [&] {
+    first.emplace(*pair.group);
+    second.emplace(*pair.group);
+  };
+  if (posted) post();
+  pair.announce(1);
+  pair.eager(four(2));
+  if (!posted) post();
+  CHECK_FALSE(first->message.done());
+  CHECK(second->message.done());
+  CHECK(second->place == four(2));
+  pair.late(1, four(1));
+  CHECK(first->message.done());
+  CHECK(first->place == four(1));
+  CHECK(pair.free_again(2));
+}
+
+TEST_CASE("a message that came late before anybody wanted it is received", "[runtime][peer]") {
+  Pair pair;
+  pair.announce(1);
+  pair.late(1, four(1));
+  const Receive receive(*pair.group);
+  CHECK(receive.message.done());
+  CHECK(receive.place == four(1));
+  CHECK(pair.free_again(1));
+}
+
+TEST_CASE("a message that is taken back after it was announced is no message, or ends its receive", "[runtime][peer]") {
+  Pair pair;
+  SECTION("nobody has asked for it") {
+    pair.announce(1);
+    pair.recall(1);
+    pair.eager(four(2));
+    const Receive receive(*pair.group);
+    CHECK(receive.place == four(2));
+    CHECK(pair.free_again(2));
+  }
+  SECTION("its communicator is not there yet") {
+    pair.announce(1, 8);
+    pair.recall(1);
+    const Group& late = pair.engine.make_group(8, {0, 1});
+    CHECK_FALSE(late.has_unexpected());
+    CHECK(pair.free_again(1));
+  }
+  SECTION("its receive was there") {
+    const Receive receive(*pair.group);
+    pair.announce(1);
+    pair.recall(1);
+    CHECK_THAT(receive.error(), ContainsSubstring("recv from rank 1 with tag 3: the sender gave the message up"));
+    CHECK(pair.free_again(1));
+  }
+  SECTION("its receive came before it") {
+    pair.announce(1);
+    const Receive receive(*pair.group);
+    pair.recall(1);
+    CHECK_THAT(receive.error(), ContainsSubstring("the sender gave the message up"));
+    CHECK(pair.free_again(1));
+    CHECK_FALSE(pair.group->has_unexpected());
+  }
+}
+
+TEST_CASE("a message that nobody wants any more when it comes late is thrown away", "[runtime][peer]") {
+  Pair pair;
+  SECTION("the receive was taken back") {
+    auto receive = std::make_unique<Receive>(*pair.group);
+    pair.announce(1);
+    receive.reset();
+    pair.late(1, four(1));
+  }
+  SECTION("the communicator was closed") {
+    pair.announce(1);
+    pair.engine.close_group(*pair.group);
+    pair.late(1, four(1));
+  }
+  CHECK(pair.free_again(1));
+  CHECK_FALSE(pair.peer.gone());
+}
+
+TEST_CASE("an unexpected message of a communicator that is closed before it is whole is thrown away",
+          "[runtime][peer]") {
+  Pair pair;
+  const FrameHeader header = Pair::header(FrameKind::eager, 0);
+  REQUIRE(pair.peer.accept(header) != nullptr);
+  pair.engine.close_group(*pair.group);
+  CHECK(pair.link->discarded);
+  pair.peer.arrived(header);
+  CHECK(pair.free_again(1));
+}
+
+TEST_CASE("a payload that was not announced makes its sender a dead rank", "[runtime][peer]") {
+  Pair pair;
+  pair.announce(1);
+  SECTION("under no such id") { pair.late(2, four(1)); }
+  SECTION("of another length") {
+    FrameHeader header = Pair::header(FrameKind::late, 1);
+    header.bytes = 3;
+    const Four payload = four(1);
+    pair.peer.deliver(header, std::span(payload).first(3));
+  }
+  SECTION("taken back") { pair.recall(2); }
+  pair.clock.time += 2 * pair.engine.settings().verdict_wait;
+  pair.engine.tick(pair.clock.now());
+  CHECK(pair.group->poisoned());
+}
+
+TEST_CASE("what a sender takes back before its payload has left is told to the receiver, which waits for it",
+          "[runtime][peer]") {
+  Pair pair;
+  std::vector<std::byte> payload(1000);
+  std::optional<SendMessage> message(std::in_place, *pair.group, 1, Tag{3}, ElementType::bytes, payload);
+  REQUIRE(pair.link->sent.size() == 1);
+  pair.link->hold();
+  FrameHeader clear = Pair::header(FrameKind::cts, pair.link->sent[0].id);
+  clear.number = 11;
+  pair.peer.deliver(clear, {});
+  message.reset();
+  pair.link->flow();
+  REQUIRE(pair.link->sent.size() == 2);
+  CHECK(pair.link->sent[1].kind == FrameKind::cancel);
+  CHECK(pair.link->sent[1].id == 11);
+}
+
+TEST_CASE("a short message that is taken back before it has left takes no memory of the receiver's",
+          "[runtime][peer]") {
+  Pair pair;
+  pair.link->hold();
+  const Four payload{};
+  std::optional<SendMessage> message(std::in_place, *pair.group, 1, Tag{3}, ElementType::bytes, payload);
+  CHECK(pair.peer.credit() < pair.peer.window());
+  message.reset();
+  CHECK(pair.peer.credit() == pair.peer.window());
+  pair.link->flow();
+  CHECK(pair.link->sent.empty());
+}

@@ -11,6 +11,7 @@
 #include "bench/compare/compare_command.hpp"
 #include "bench/compare/loop.hpp"
 #include "bench/exercises.hpp"
+#include "bench/kernels.hpp"
 #include "bench/launch.hpp"
 #include "bench/neighbour.hpp"
 #include "bench/probe/crew.hpp"
@@ -77,6 +78,7 @@ int bench_command(const std::vector<std::string>& arguments) {
   if (first == "tuning") return tuning_command(rest);
   if (first == "probe") return probe_command(rest);
   if (first == "probe-part") return probe_part_command(rest);
+  if (first == "kernels") return kernels_command(rest);
   if (first == "neighbour") return neighbour_command(rest);
   if (first == "raw") return raw_command(rest);
   if (first == "loops") return loops_command(rest);

@@ -27,7 +27,7 @@ struct NeighbourSettings {
   int ranks = 2 * detail::cores_of_host();
   double seconds = 1;
   bool started = false;
-  std::string progress_path;  ///< not used: nothing is long enough
+  std::string progress_path;  ///< as every command that starts ranks is given; nothing here takes long
 };
 
 NeighbourSettings parse_neighbour_settings(const std::vector<std::string>& arguments) {

@@ -151,6 +151,24 @@ TEST_CASE("the tuning table is printed", "[bench][process]") {
   CHECK_THAT(outcome.output, ContainsSubstring("all_reduce") && ContainsSubstring("ring"));
 }
 
+TEST_CASE("the loops that combine are timed for every type and operator", "[bench][process]") {
+  const Outcome outcome = bench("kernels --bytes 64K --all");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  const auto rows = results_in(outcome.output);
+  CHECK(rows.size() >= 16 * 5);
+  std::istringstream first(rows.at(0));
+  std::string instructions, type, redop;
+  double memory = 0, share = 0, cache = 0;
+  first >> instructions >> type >> redop >> memory >> share >> cache;
+  CHECK(type == "bytes");
+  CHECK(redop == "band");
+  CHECK(memory > 0);
+  CHECK(share > 0);
+  CHECK(cache > 0);
+  CHECK_THAT(bench("kernels --bytes 1K").output, ContainsSubstring("--bytes: got 1K, wanted at least 64K"));
+}
+
 TEST_CASE("what ranks that wait cost one that computes is a ratio", "[bench][process]") {
   const Outcome outcome = bench("neighbour -n 3 --seconds 0.02");
   INFO(outcome.output);

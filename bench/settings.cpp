@@ -130,6 +130,7 @@ constexpr std::string_view kFooter =
     "  rondo-bench tune       measures every algorithm and prints the table that follows\n"
     "  rondo-bench raw        the same measurements on two bare TCP sockets\n"
     "  rondo-bench probe      what a GPU and its driver do between processes: costs, and what happens when one dies\n"
+    "  rondo-bench kernels    how fast elements are combined, for every type and operator\n"
     "  rondo-bench neighbour  what ranks that wait cost one that computes\n"
     "  rondo-bench compare    rondo, bare sockets and other libraries in turn, with ratios\n\n"
     "Without -n, rondo-bench takes its rank from the launcher: rondo-run -n 4 rondo-bench all_reduce\n"

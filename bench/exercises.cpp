@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include <rondo/allocate.hpp>
 #include <rondo/barrier.hpp>
 
 #include "bench/device_elements.hpp"
@@ -36,6 +37,24 @@ class RondoWire {
   std::vector<Work> works_;
 };
 
+/// Elements in memory that all ranks map: `most` on every rank, of which this one uses the first `count`.
+template <typename T>
+class SharedElements {
+ public:
+  SharedElements(Communicator& communicator, std::size_t most, std::size_t count)
+      : memory_(allocate<T>(communicator, most)), elements_(memory_.span().first(count)) {}
+
+  std::span<T> host() { return elements_; }
+  std::span<const T> host() const { return elements_; }
+  std::span<T> given() { return elements_; }
+  void put() {}
+  void get() const {}
+
+ private:
+  SharedBuffer<T> memory_;
+  std::span<T> elements_;
+};
+
 class Barrier final : public Exercise {
  public:
   Barrier(Communicator& communicator, const Settings& settings)
@@ -63,6 +82,14 @@ std::unique_ptr<Exercise> make_point_to_point(Communicator& communicator, const 
                                               const Shape& shape) {
   return with_type(settings.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Exercise> {
     const int rank = communicator.rank();
+    if (settings.allocate) {
+      const bool windows = settings.operation == Operation::bandwidth;
+      const int messages = windows ? window_for(settings, shape.bytes) : 1;
+      const auto elements = [&](std::size_t count) {
+        return SharedElements<T>(communicator, shape.count * static_cast<std::size_t>(messages), count);
+      };
+      return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape, elements);
+    }
     if (!settings.device) return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape);
     const auto elements = [&](std::size_t count) { return DeviceElements<T>(communicator, count); };
     return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape, elements);

@@ -170,8 +170,8 @@ void check_meaning(const Settings& settings) {
         fmt::format("-o {} is not defined for -t {}", to_string(settings.reduce), to_string(settings.type)));
   if (settings.in_place && !operation.in_place)
     throw UsageError(fmt::format("{} has no in-place form", operation.name));
-  if (settings.allocate && (operation.point_to_point() || settings.operation == Operation::barrier))
-    throw UsageError(fmt::format("--allocate is for collectives with buffers, not {}", operation.name));
+  if (settings.allocate && settings.operation == Operation::barrier)
+    throw UsageError("--allocate is for operations with buffers, not barrier");
   if (settings.device && settings.operation == Operation::barrier)
     throw UsageError("--device is for operations with buffers, not barrier");
   if (settings.device && settings.allocate)

@@ -105,6 +105,7 @@ struct DeviceOffer {
   cuda::EventTicket ready;  ///< the payload is there when this is done
 
   static DeviceOffer of(const FrameHeader& rts) noexcept {
+    if (rts.fingerprint[0] != 0) return {};  // an address of the host's
     std::array<std::uint64_t, 3> words{};
     std::copy(rts.fingerprint.begin() + 1, rts.fingerprint.end(), words.begin());
     return std::bit_cast<DeviceOffer>(words);

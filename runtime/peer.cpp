@@ -21,8 +21,9 @@ constexpr std::size_t kCollectiveLimits = 4;
 // How often a receive looks for a message on its way before it waits for it; some microseconds.
 constexpr int kLooks = 1000;
 
-// Where an rts of a point-to-point message, which needs no fingerprint, tells what `Link::pull` takes.
-enum PullWord : std::size_t { kPullAddress, kPullTicket };
+// Where an rts of a point-to-point message, which needs no fingerprint, tells what `Link::pull` takes, and which place
+// among the buffers that the ranks of its communicator map (region 0: none).
+enum PullWord : std::size_t { kPullAddress, kPullTicket, kPullRegion, kPullOffset };
 
 std::uint32_t next_id(std::uint32_t& last) { return ++last == 0 ? ++last : last; }
 
@@ -130,9 +131,8 @@ void Peer::send(SendMessage& message) {
   message.header.id = next_id(last_id_);
   if (message.device_) {
     engine_.device_messages().offer(message, world_rank_);
-  } else if (pullable(message)) {
-    message.header.fingerprint[kPullAddress] = reinterpret_cast<std::uint64_t>(message.whole_.data());
-    message.header.fingerprint[kPullTicket] = link_->pull_ticket();
+  } else if (link_ && !message.operation()) {
+    offer(message);
   }
   awaiting_cts_.emplace_back(message.header.id, &message);
   message.expect_from(*this);
@@ -160,8 +160,17 @@ bool Peer::send_now(Outgoing& frame) {
 
 // Two that copy a very long message through the link at the same time are sooner done where their cores are near each
 // other, and take more than twice as long where they are not.
-bool Peer::pullable(const SendMessage& message) const {
-  return link_ && !message.operation() && link_->pull_from() > 0 && message.whole_.size() > link_->pull_from();
+void Peer::offer(SendMessage& message) const {
+  const auto whole = message.whole_;
+  const auto place = message.group().commons().regions().find(whole.data(), whole.size(), message.group().rank());
+  const bool pullable = link_->pull_from() > 0 && whole.size() > link_->pull_from();
+  const auto ticket = link_->pull_ticket();
+  if (!ticket || (place.region == 0 && !pullable)) return;
+  auto& words = message.header.fingerprint;
+  words[kPullAddress] = reinterpret_cast<std::uint64_t>(whole.data());
+  words[kPullTicket] = *ticket;
+  words[kPullRegion] = place.region;
+  words[kPullOffset] = place.offset;
 }
 
 std::size_t Peer::eager_limit(const SendMessage& message) const {
@@ -224,14 +233,23 @@ std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
   if (receive.device_ && engine_.device_messages().pull(receive, *this, rts)) return;
-  if (rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_) {
-    const std::span place(receive.place(), static_cast<std::size_t>(rts.bytes));
-    if (link_->pull(rts.fingerprint[kPullAddress], place, rts.fingerprint[kPullTicket])) {
-      decline(rts);
-      return receive.landed();
-    }
+  const bool offered = rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_;
+  if (offered && fetch(receive, rts)) {
+    decline(rts);
+    return receive.landed();
   }
   clear(receive, rts);
+}
+
+bool Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
+  const std::span place(receive.place(), static_cast<std::size_t>(rts.bytes));
+  const auto& words = rts.fingerprint;
+  const SharedRegions& regions = receive.group().commons().regions();
+  const int sender = receive.group().member(world_rank_);
+  const std::byte* const mapped = regions.at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
+  if (!mapped) return link_->pull(words[kPullAddress], place, words[kPullTicket]);
+  std::memcpy(place.data(), mapped, place.size());
+  return link_->good(words[kPullTicket]);
 }
 
 void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {

@@ -22,11 +22,11 @@ class Engine;
 /// Eager: header and payload at once, as long as the receiver has promised memory for it (the window); what the
 /// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
 /// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Where the link
-/// can pull, the rts says where the payload lies, the receiver fetches it and answers that it needs no more; and so
-/// where it lies on a device (`DeviceMessages`). A short message that lies there is announced in its turn, and follows
-/// once it has been copied to the host (late): to the receiver an eager message that is long in coming. Collectives
-/// know both sides' schedule and are eager up to a few times that length. So the stream never stops for want of a
-/// receive, and memory stays bounded.
+/// can pull, or the payload lies in a buffer that the receiver maps, the rts says where; the receiver fetches it and
+/// answers that it needs no more; and so where it lies on a device (`DeviceMessages`). A short message that lies there
+/// is announced in its turn, and follows once it has been copied to the host (late): to the receiver an eager message
+/// that is long in coming. Collectives know both sides' schedule and are eager up to a few times that length. So the
+/// stream never stops for want of a receive, and memory stays bounded.
 class Peer final : public Sink {
  public:
   Peer(Engine& engine, int world_rank);
@@ -124,7 +124,8 @@ class Peer final : public Sink {
   void announce(SendMessage& message);
   std::size_t eager_limit() const;
   std::size_t eager_limit(const SendMessage& message) const;
-  bool pullable(const SendMessage& message) const;
+  void offer(SendMessage& message) const;
+  bool fetch(ReceiveMessage& receive, const FrameHeader& rts);
   ControlFrame& control_frame(FrameKind kind);
   void cancel(FrameKind kind, std::uint32_t id);
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);

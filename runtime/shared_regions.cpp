@@ -13,6 +13,15 @@ SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t byte
   return {};
 }
 
+const std::byte* SharedRegions::at(const Place& place, std::uint64_t bytes, int member) const noexcept {
+  for (const Region& region : regions_) {
+    if (region.number != place.region || region.memory.expired()) continue;
+    const bool fits = place.offset <= region.part_bytes && bytes <= region.part_bytes - place.offset;
+    return fits ? part(place.region, member) + place.offset : nullptr;
+  }
+  return nullptr;
+}
+
 std::byte* SharedRegions::part(std::uint64_t number, int member) const noexcept {
   for (const Region& region : regions_) {
     const auto memory = region.number == number ? region.memory.lock() : nullptr;

@@ -30,6 +30,8 @@ class SharedRegions {
     regions_.push_back({number, memory, part_bytes});
   }
   Place find(const std::byte* data, std::size_t bytes, int member) const noexcept;
+  /// Where a member's place is mapped here; nullptr: it is not, or not so many bytes.
+  const std::byte* at(const Place& place, std::uint64_t bytes, int member) const noexcept;
   /// The begin of a member's part, mapped as long as the region is known here; nullptr: it is not.
   std::byte* part(std::uint64_t number, int member) const noexcept;
   /// Adds to `held` what keeps the regions known that are known now.

@@ -243,8 +243,12 @@ bool ShmLink::take_notes(Sink& sink) {
 bool ShmLink::pull(std::uint64_t address, std::span<std::byte> into, std::uint64_t ticket) {
   const bool read = readable_pid_ != 0 && read_process(readable_pid_, address, into);
   if (!read) readable_pid_ = 0;
+  return read && good(ticket);
+}
+
+bool ShmLink::good(std::uint64_t ticket) const noexcept {
   // What was read while its owner took it back is nothing to go by.
-  return read && in_.control().voided.load(std::memory_order_acquire) == ticket;
+  return in_.control().voided.load(std::memory_order_acquire) == ticket;
 }
 
 void ShmLink::shut_down() noexcept { ::shutdown(socket_.get(), SHUT_WR); }

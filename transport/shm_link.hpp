@@ -45,8 +45,11 @@ class ShmLink final : public Link {
   std::size_t check(Sink& sink) override;
   bool pass(int descriptor, std::uint64_t number) override;
   std::size_t pull_from() const noexcept override { return readable_pid_ != 0 ? kPullFrom : 0; }
-  std::uint64_t pull_ticket() const noexcept override { return out_.control().voided.load(std::memory_order_relaxed); }
+  std::optional<std::uint64_t> pull_ticket() const noexcept override {
+    return out_.control().voided.load(std::memory_order_relaxed);
+  }
   void void_tickets() noexcept override { out_.control().voided.fetch_add(1, std::memory_order_acq_rel); }
+  bool good(std::uint64_t ticket) const noexcept override;
   bool pull(std::uint64_t address, std::span<std::byte> into, std::uint64_t ticket) override;
   std::string_view transport() const override { return "shm"; }
 

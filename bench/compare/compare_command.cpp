@@ -50,7 +50,7 @@ void add_options(CLI::App& app, Typed& typed, CompareSettings& settings) {
   list("--ranks", plan.ranks, "numbers of ranks");
   list("--paths", typed.paths, "shm, tcp");
   list("--peers", plan.peers, "other libraries");
-  app.add_flag("--allocate", plan.allocate, "rondo's collectives on buffers from rondo::allocate");
+  app.add_flag("--allocate", plan.allocate, "rondo's operations on buffers from rondo::allocate");
   app.add_option("--rounds", plan.rounds, "how often every loop runs")->check(check_positive)->capture_default_str();
   app.add_option("--seconds", plan.seconds, "about, for each loop")->check(check_positive)->capture_default_str();
   app.add_option("--limit", plan.limits.seconds, "seconds after which a loop is cut")

@@ -72,7 +72,7 @@ LoopSettings parse_loop_settings(const std::string& program, const std::vector<s
   app.add_option("--loops", loops, "OPERATION:BYTES,...")->required();
   app.add_option("--seconds", settings.seconds, "about, for each loop")->check(check_positive);
   app.add_option("-n", settings.ranks, "start so many ranks");
-  app.add_flag("--allocate", settings.allocate, "rondo: buffers of collectives from rondo::allocate");
+  app.add_flag("--allocate", settings.allocate, "rondo: buffers from rondo::allocate");
   parse(app, arguments);
   for (const auto& text : split(loops, ',')) settings.loops.push_back(parse_loop(text));
   return settings;

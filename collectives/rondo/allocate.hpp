@@ -56,7 +56,8 @@ class SharedBuffer {
 ///     reduce, all_reduce              and the result is written straight into the root's output, or everybody's
 ///
 /// That takes such a buffer, or a part of one, on every rank that others read from or write to; in which of them it
-/// lies is each rank's own matter. Anywhere else it is memory like any other.
+/// lies is each rank's own matter. A long message on this communicator is read by its receiver straight out of such a
+/// buffer of the sender's. Anywhere else it is memory like any other.
 ///
 ///     auto gradients = rondo::allocate<float>(world, 1 << 20);
 ///     rondo::all_reduce(world, gradients.span(), rondo::sum);

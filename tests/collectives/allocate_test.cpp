@@ -263,6 +263,29 @@ TEST_CASE("a buffer given up in the middle of a collective is still there for it
   run_ranks(2, body, config);
 }
 
+TEST_CASE("messages of buffers that all ranks map arrive whole, also when one has given them up",
+          "[collectives][allocate]") {
+  run_ranks(3, [](Communicator& world) {
+    auto mapped = rondo::allocate<float>(world, 2 * kBlock);
+    const int right = (world.rank() + 1) % 3, left = (world.rank() + 2) % 3;
+    std::vector<float> received(kBlock);
+    for (const std::size_t begin : {std::size_t{0}, std::size_t{7}, kBlock}) {
+      const auto data = mapped.span().subspan(begin, kBlock);
+      std::ranges::copy(harmonic(world.rank() + static_cast<int>(begin), kBlock), data.begin());
+      world.sendrecv(data, right, std::span(received), left);
+      require(equal(received, harmonic(left + static_cast<int>(begin), kBlock)), "to another");
+      world.sendrecv(data, world.rank(), std::span(received), world.rank());
+      require(equal(received, data), "to itself");
+    }
+    std::vector<float> own = harmonic(world.rank(), kBlock);
+    if (world.rank() == 1) mapped = {};
+    const auto data = world.rank() == 1 ? std::span(own) : mapped.span().first(kBlock);
+    std::ranges::copy(own, data.begin());
+    world.sendrecv(data, right, std::span(received), left);
+    require(equal(received, harmonic(left, kBlock)), "to one that has given the buffer up");
+  });
+}
+
 TEST_CASE("buffers that all ranks map are reduced without a copy, to the same bits", "[collectives][allocate]") {
   for (const int size : {1, 2, 3, 5}) {
     run_ranks(size, [](Communicator& world) {

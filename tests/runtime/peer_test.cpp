@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,8 @@ class HeldLink final : public Link {
   void hold() { flowing_ = false; }
   void release(Outgoing& frame) override { queue_.replace(frame, nullptr); }
   void discard() override { discarded = true; }
+  std::optional<std::uint64_t> pull_ticket() const noexcept override { return ticket; }
+  bool good(std::uint64_t told) const noexcept override { return told == ticket; }
   std::size_t poll(Sink&) override { return 0; }
   bool flushed() const override { return queue_.empty(); }
   void shut_down() noexcept override {}
@@ -50,6 +53,7 @@ class HeldLink final : public Link {
 
   std::vector<FrameHeader> sent;
   bool discarded = false;
+  std::uint64_t ticket = 5;
 
  private:
   FrameQueue queue_;
@@ -261,4 +265,51 @@ TEST_CASE("a short message that is taken back before it has left takes no memory
   CHECK(pair.peer.credit() == pair.peer.window());
   pair.link->flow();
   CHECK(pair.link->sent.empty());
+}
+
+TEST_CASE("a long message in a buffer that the receiver maps is fetched there, unless it was taken back",
+          "[runtime][peer]") {
+  constexpr std::size_t kPart = 4096;
+  Pair pair;
+  const auto memory = std::make_shared<SharedMemory>(SharedMemory::create(2 * kPart));
+  SharedRegions& regions = pair.group->commons().regions();
+  regions.add(regions.next(), memory, kPart);
+  std::vector<std::byte> received(1000);
+  ReceiveMessage receive(*pair.group, 1, Tag{3}, ElementType::bytes, received);
+  std::fill(memory->data() + kPart, memory->data() + 2 * kPart, std::byte{9});
+
+  FrameHeader rts = Pair::header(FrameKind::rts, 1);
+  rts.bytes = received.size();
+  rts.fingerprint = {8, pair.link->ticket, 1, 100};  // of an address that nobody could read
+  SECTION("it is there") {
+    pair.peer.deliver(rts, {});
+    CHECK(receive.done());
+    CHECK(received == std::vector<std::byte>(1000, std::byte{9}));
+    REQUIRE(pair.link->sent.size() == 1);
+    CHECK(pair.link->sent[0].number == 0);
+    return;
+  }
+  SECTION("it was taken back") { pair.link->ticket = 6; }
+  SECTION("there is no such region") { rts.fingerprint[2] = 2; }
+  SECTION("it would end behind the sender's part") { rts.fingerprint[3] = kPart - received.size() + 1; }
+  SECTION("it would begin behind it") { rts.fingerprint[3] = ~std::uint64_t{0}; }
+  pair.peer.deliver(rts, {});
+  CHECK_FALSE(receive.done());
+  REQUIRE(pair.link->sent.size() == 1);
+  CHECK(pair.link->sent[0].kind == FrameKind::cts);
+  CHECK(pair.link->sent[0].number != 0);
+}
+
+TEST_CASE("a long message says where among the buffers lies that all ranks map", "[runtime][peer]") {
+  constexpr std::size_t kPart = 4096;
+  Pair pair;
+  const auto memory = std::make_shared<SharedMemory>(SharedMemory::create(2 * kPart));
+  SharedRegions& regions = pair.group->commons().regions();
+  regions.add(regions.next(), memory, kPart);
+  const std::span<const std::byte> payload(memory->data() + 40, 1000);
+  const SendMessage message(*pair.group, 1, Tag{3}, ElementType::bytes, payload);
+  REQUIRE(pair.link->sent.size() == 1);
+  CHECK(pair.link->sent[0].kind == FrameKind::rts);
+  CHECK(pair.link->sent[0].fingerprint ==
+        std::array<std::uint64_t, 4>{reinterpret_cast<std::uint64_t>(payload.data()), 5, 1, 40});
 }

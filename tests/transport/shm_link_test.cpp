@@ -138,14 +138,14 @@ TEST_CASE("a payload is pulled from the other side's memory while its ticket is 
   const auto address = reinterpret_cast<std::uint64_t>(payload.data());
   std::vector<std::byte> into(payload.size());
   CHECK(right->pull_from() > 0);
-  CHECK(right->pull(address, into, left->pull_ticket()));
+  CHECK(right->pull(address, into, left->pull_ticket().value()));
   CHECK(into == payload);
-  const std::uint64_t ticket = left->pull_ticket();
+  const std::uint64_t ticket = left->pull_ticket().value();
   left->void_tickets();
   CHECK_FALSE(right->pull(address, into, ticket));
-  CHECK(right->pull(address, into, left->pull_ticket()));
+  CHECK(right->pull(address, into, left->pull_ticket().value()));
   // Memory that is not there: it is not tried again.
-  CHECK_FALSE(right->pull(8, into, left->pull_ticket()));
+  CHECK_FALSE(right->pull(8, into, left->pull_ticket().value()));
   CHECK(right->pull_from() == 0);
 }
 

@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kBytesInFlight = std::size_t{64} << 20;
 
 /// The options as they were typed.
-struct Typed {
+struct TypedSettings {
   std::string operation;
   std::string first = "8";
   std::string last = "16M";
@@ -76,7 +76,7 @@ std::string known_algorithms() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void add_options(CLI::App& app, Typed& typed, Settings& settings) {
+void add_options(CLI::App& app, TypedSettings& typed, Settings& settings) {
   app.add_option("operation", typed.operation, known_operations())->type_name("OPERATION");
   app.add_option("-n,--ranks", settings.ranks, "start this many ranks, with rondo-run");
 
@@ -181,7 +181,7 @@ void check_meaning(const Settings& settings) {
     throw UsageError("barrier has no sizes to plot");
 }
 
-void interpret(const Typed& typed, Settings& settings) {
+void interpret(const TypedSettings& typed, Settings& settings) {
   settings.operation = operation_named(typed.operation);
   const auto type = parse_element_type(typed.type);
   if (!type || !is_benchmarked(*type))
@@ -253,7 +253,7 @@ std::vector<std::size_t> size_range(std::size_t first, std::size_t last, double 
 
 Settings parse_settings(const std::vector<std::string>& arguments) {
   Settings settings;
-  Typed typed;
+  TypedSettings typed;
   CLI::App app("Times rondo's operations and checks their results.", "rondo-bench");
   app.footer(std::string(kFooter));
   add_options(app, typed, settings);

@@ -15,7 +15,7 @@ namespace rondo::detail {
 namespace {
 
 // A part begins on a page, so that it is aligned for every element.
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPageBytes = 4096;
 
 /// All members ask for the same memory; who is on one host gets a part of it.
 class Allocation final : public Operation {
@@ -55,9 +55,9 @@ class Allocation final : public Operation {
 };
 
 std::shared_ptr<std::byte> ordinary(std::size_t bytes) {
-  auto* const memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kPage}));
+  auto* const memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kPageBytes}));
   std::fill_n(memory, bytes, std::byte{});
-  return {memory, [](std::byte* data) { ::operator delete (data, std::align_val_t{kPage}); }};
+  return {memory, [](std::byte* data) { ::operator delete (data, std::align_val_t{kPageBytes}); }};
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::shared_ptr<std::byte> allocate_bytes(Communicator& communicator, std::size_
   Call call;
   call.collective = Collective::allocate;
   call.count = bytes;
-  const std::size_t part_bytes = std::max<std::size_t>((bytes + kPage - 1) / kPage, 1) * kPage;
+  const std::size_t part_bytes = std::max<std::size_t>((bytes + kPageBytes - 1) / kPageBytes, 1) * kPageBytes;
   Allocation allocation(group, call, part_bytes);
   allocation.start();
   group.engine().progress().finish(entry, allocation);

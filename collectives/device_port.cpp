@@ -15,7 +15,7 @@ struct Note {
   cuda::EventTicket ready;
 };
 
-struct Answer {
+struct NoteAnswer {
   cuda::EventTicket done;
   std::uint32_t wants_payload = 0;
 };
@@ -27,7 +27,7 @@ constexpr std::uint32_t kPayload = 0x60;
 static_assert(kMaxLanes <= 16);
 
 template <typename Word>
-std::span<std::byte> bytes_of(Word& word) {
+std::span<std::byte> word_bytes(Word& word) {
   return std::as_writable_bytes(std::span(&word, 1));
 }
 
@@ -76,9 +76,9 @@ Task DevicePort::send_range(State& state, Range range, int to, std::uint32_t key
     Task recorded = work.record(note.ready, 1);
     co_await recorded;
   }
-  Answer answer;
-  ReceiveMessage heard(work.operation(), to, key | kAnswer, bytes_of(answer));
-  SendMessage told(work.operation(), to, key | kNote, bytes_of(note));
+  NoteAnswer answer;
+  ReceiveMessage heard(work.operation(), to, key | kAnswer, word_bytes(answer));
+  SendMessage told(work.operation(), to, key | kNote, word_bytes(note));
   co_await told;
   co_await heard;
   if (answer.wants_payload == 0) {
@@ -112,9 +112,9 @@ DeviceMessage DevicePort::receive(const Arrival& arrival, int from) {
 Task DevicePort::receive_range(State& state, Arrival arrival, int from, std::uint32_t key) {
   DeviceWork& work = state.work;
   Note note;
-  ReceiveMessage heard(work.operation(), from, key | kNote, bytes_of(note));
+  ReceiveMessage heard(work.operation(), from, key | kNote, word_bytes(note));
   co_await heard;
-  Answer answer;
+  NoteAnswer answer;
   const auto mapped = work.map(from, note.place, state.memory.bytes(arrival.into));
   if (mapped) {
     work.wait_for(from, note.ready);
@@ -123,7 +123,7 @@ Task DevicePort::receive_range(State& state, Arrival arrival, int from, std::uin
     co_await recorded;
   }
   answer.wants_payload = mapped ? 0 : 1;
-  SendMessage told(work.operation(), from, key | kAnswer, bytes_of(answer));
+  SendMessage told(work.operation(), from, key | kAnswer, word_bytes(answer));
   co_await told;
   if (mapped) co_return;
   Task staged = receive_staged(state, arrival, from, key);

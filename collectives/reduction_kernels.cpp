@@ -383,7 +383,7 @@ constexpr Divide divider() {
 
 /// The loop for elements of a format; equal loops are shared.
 template <typename Format, ReduceKind kind>
-constexpr Fold kernel() {
+constexpr FoldKernel kernel() {
   using Lane = typename Format::Lane;
   if constexpr (!takes<Format>(kind)) {
     return nullptr;

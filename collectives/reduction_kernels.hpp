@@ -10,8 +10,8 @@ namespace rondo::detail {
 
 /// The loop of an operator: `into[i] = inputs[0][i] (op) inputs[1][i] (op) ...` with the rules of `Reduction::fold`.
 /// `state` is the callable; the predefined operators have none.
-using Fold = void (*)(void* state, const std::byte* const* inputs, std::size_t input_count, std::byte* into,
-                      std::size_t count);
+using FoldKernel = void (*)(void* state, const std::byte* const* inputs, std::size_t input_count, std::byte* into,
+                            std::size_t count);
 
 /// The last pass of `avg`: `data[i] /= ranks`, integers truncated towards zero. No alignment is asked for.
 using Divide = void (*)(std::byte* data, std::size_t count, int ranks);
@@ -21,7 +21,7 @@ inline constexpr std::size_t kReduceKinds = static_cast<std::size_t>(ReduceKind:
 
 /// The loops of the predefined operators by ElementType and ReduceKind; null where an operator does not take a type.
 struct Kernels {
-  Fold fold[kElementTypes][kReduceKinds];
+  FoldKernel fold[kElementTypes][kReduceKinds];
   Divide divide[kElementTypes];
 };
 

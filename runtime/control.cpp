@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <span>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,7 @@
 
 #include "runtime/deadline_wait.hpp"
 #include "runtime/hub_thread.hpp"
+#include "transport/system_errors.hpp"
 
 // Talking to the hub. How a rank gets to it is in control_connect.cpp.
 
@@ -24,8 +24,6 @@ constexpr std::size_t kUnsentLimit = std::size_t{1} << 20;
 constexpr auto kGoodbyeWait = std::chrono::milliseconds(200);
 /// The hub's own deadline comes first: it knows who is missing.
 constexpr auto kHubMargin = std::chrono::seconds(2);
-
-bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
@@ -74,10 +72,9 @@ ControlMessage Control::receive(Time until) {
     if (got > 0) {
       reader_.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
     } else if (got == 0 || !try_again(errno)) {
-      throw Error(Errc::bootstrap_failed,
-                  fmt::format("rank {}: the hub at {} ended before all ranks had joined: {}", identity_.rank,
-                              to_string(identity_.meeting),
-                              got == 0 ? "it closed the connection" : std::generic_category().message(errno)));
+      throw Error(Errc::bootstrap_failed, fmt::format("rank {}: the hub at {} ended before all ranks had joined: {}",
+                                                      identity_.rank, to_string(identity_.meeting),
+                                                      got == 0 ? "it closed the connection" : system_text(errno)));
     } else if (!wait.readable(socket_.get(), until)) {
       throw Error(Errc::bootstrap_failed,
                   fmt::format("rank {}: no answer from the hub at {} within {}, wanted the addresses of {} ranks",
@@ -102,7 +99,7 @@ std::optional<Notice> Control::poll() {
     std::array<std::byte, 4096> buffer;
     const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && try_again(errno)) return std::nullopt;
-    if (got < 0) return hub_ended(std::generic_category().message(errno));
+    if (got < 0) return hub_ended(system_text(errno));
     if (got == 0) return hub_ended("its control connection ended without a goodbye");
     reader_.feed(std::span(buffer).first(static_cast<std::size_t>(got)));
     if (auto message = reader_.next()) return take(std::move(*message));

@@ -52,7 +52,7 @@ bool may_change(Verdict verdict, MeetingPoint::Kind kind) {
   return kind == MeetingPoint::Kind::file && (code == Errc::authentication || code == Errc::address_in_use);
 }
 
-std::string random_name() {
+std::string random_nonce() {
   const JobKey random = JobKey::random();
   std::string text;
   for (std::size_t i = 0; i < 8; ++i) text += fmt::format("{:02x}", random.bytes[i]);
@@ -136,7 +136,7 @@ void Control::start_hub() {
       if (error.code() != Errc::address_in_use) throw;
       name_holder(point, error.cause());
     }
-    note.nonce = random_name();
+    note.nonce = random_nonce();
     note.key = JobKey::random();
     key_ = note.key;
     job_id_ = fmt::format("{}/{}", identity_.job_id, note.nonce);

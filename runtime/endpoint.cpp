@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <system_error>
 
 #include <asio/io_context.hpp>
 #include <fmt/format.h>
@@ -19,11 +18,10 @@
 #include <rondo/error.hpp>
 
 #include "transport/printable.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
-
-std::string system_text(int error) { return std::generic_category().message(error); }
 
 std::string prefix(std::string_view who) { return who.empty() ? "" : fmt::format("{}: ", who); }
 

@@ -11,7 +11,7 @@
 namespace rondo::detail {
 namespace {
 
-constexpr Duration kTickEvery = std::chrono::milliseconds(20);
+constexpr Duration kFailureTick = std::chrono::milliseconds(20);
 // What a rank that said goodbye to the hub may still have in flight towards this one.
 constexpr Duration kLeaverGrace = std::chrono::milliseconds(300);
 constexpr auto kHasLeft = "has left: it said goodbye";
@@ -136,7 +136,7 @@ void Engine::handle(const Notice& notice) {
 
 void Engine::tick_if_due() {
   const Time now = clock_.now();
-  if (now - last_tick_ < kTickEvery) return;
+  if (now - last_tick_ < kFailureTick) return;
   tick(now);
   poll(true);
 }

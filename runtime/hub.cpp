@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
@@ -15,6 +14,7 @@
 #include <rondo/error.hpp>
 
 #include "runtime/endpoint.hpp"
+#include "transport/system_errors.hpp"
 
 // The hub's connections: who comes, who is let in, what is read and written. What it means is in hub_job.cpp.
 //
@@ -110,8 +110,8 @@ void Hub::accept(Listener& listener) {
   for (int i = 0; i < kAcceptBurst; ++i) {
     Descriptor socket(::accept4(listener.stream.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ECONNABORTED) break;
-      log_.warn("hub: cannot accept a connection: {}", std::generic_category().message(errno));
+      if (try_again(errno) || errno == ECONNABORTED) break;
+      log_.warn("hub: cannot accept a connection: {}", system_text(errno));
       listener.pause.expires_after(kAcceptPause);
       return listener.pause.async_wait(while_alive([&](asio::error_code failed) {
         if (!failed && !closing_) arm_accept(listener);

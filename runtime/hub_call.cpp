@@ -7,16 +7,14 @@
 #include <array>
 #include <cerrno>
 #include <span>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "runtime/deadline_wait.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
-
-std::string system_text(int error) { return std::generic_category().message(error); }
 
 /// The error of the attempt; 0 when connected.
 int connect_until(DeadlineWait& wait, int socket, const sockaddr* address, socklen_t length, Time until) {
@@ -34,8 +32,6 @@ bool same_user(int socket) {
   socklen_t size = sizeof owner;
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0 && owner.uid == ::geteuid();
 }
-
-bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 std::string ending_text(int error) {
   const bool ended = error == 0 || error == ECONNRESET || error == EPIPE;

@@ -8,12 +8,9 @@
 #include <cerrno>
 #include <span>
 
+#include "transport/system_errors.hpp"
+
 namespace rondo::detail {
-namespace {
-
-bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-
-}  // namespace
 
 HubConnection::HubConnection(asio::io_context& context, Descriptor socket, std::string from, std::size_t unsent_limit)
     : stream(context), timer(context), where(std::move(from)), unsent_limit_(unsent_limit) {

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -15,6 +14,7 @@
 
 #include "runtime/endpoint.hpp"
 #include "transport/printable.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -22,8 +22,6 @@ namespace {
 constexpr std::string_view kNoteHead = "rondo meeting 1\n";
 constexpr std::string_view kNoteEnd = "end\n";
 constexpr std::size_t kMaxFileBytes = 4096;
-
-std::string system_text(int error) { return std::generic_category().message(error); }
 
 [[noreturn]] void reject(const std::string& what) { throw Error(Errc::bad_configuration, what); }
 

@@ -7,7 +7,7 @@
 namespace rondo::detail {
 namespace {
 
-struct Choice {
+struct SplitChoice {
   int color = 0;
   int key = 0;
 };
@@ -15,12 +15,12 @@ struct Choice {
 // Rank 0 collects what every member wants, and tells everybody: two steps, size - 1 messages each.
 class ExchangeOfChoices final : public Operation {
  public:
-  ExchangeOfChoices(Group& parent, const Call& call, Choice mine)
+  ExchangeOfChoices(Group& parent, const Call& call, SplitChoice mine)
       : Operation(parent, call, std::nullopt), choices_(static_cast<std::size_t>(parent.size())) {
     choices_[static_cast<std::size_t>(parent.rank())] = mine;
   }
 
-  const std::vector<Choice>& choices() const noexcept { return choices_; }
+  const std::vector<SplitChoice>& choices() const noexcept { return choices_; }
 
  private:
   Task body() override {
@@ -29,7 +29,7 @@ class ExchangeOfChoices final : public Operation {
     if (group().rank() == 0) {
       for (int rank = 1; rank < size; ++rank) {
         ReceiveMessage choice(*this, rank, 0,
-                              table.subspan(static_cast<std::size_t>(rank) * sizeof(Choice), sizeof(Choice)));
+                              table.subspan(static_cast<std::size_t>(rank) * sizeof(SplitChoice), sizeof(SplitChoice)));
         co_await choice;
       }
       for (int rank = 1; rank < size; ++rank) {
@@ -37,7 +37,8 @@ class ExchangeOfChoices final : public Operation {
         co_await all;
       }
     } else {
-      const auto mine = table.subspan(static_cast<std::size_t>(group().rank()) * sizeof(Choice), sizeof(Choice));
+      const auto mine =
+          table.subspan(static_cast<std::size_t>(group().rank()) * sizeof(SplitChoice), sizeof(SplitChoice));
       SendMessage choice(*this, 0, 0, mine);
       co_await choice;
       ReceiveMessage all(*this, 0, 0, table);
@@ -45,7 +46,7 @@ class ExchangeOfChoices final : public Operation {
     }
   }
 
-  std::vector<Choice> choices_;
+  std::vector<SplitChoice> choices_;
 };
 
 // Spreads the bits of a value over the whole word, so that ids made from small numbers do not meet.
@@ -58,7 +59,7 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 31);
 }
 
-std::vector<Choice> exchange(Progress::Entry& entry, Group& parent, const Call& call, Choice mine) {
+std::vector<SplitChoice> exchange(Progress::Entry& entry, Group& parent, const Call& call, SplitChoice mine) {
   parent.check();
   ExchangeOfChoices operation(parent, call, mine);
   operation.start();
@@ -97,7 +98,7 @@ Group* make_subgroup(Progress::Entry& entry, Group& parent, std::span<const int>
 Group* split_group(Progress::Entry& entry, Group& parent, int color, int key) {
   Call call;
   call.collective = Collective::subgroup;
-  const std::vector<Choice> choices = exchange(entry, parent, call, {color, key});
+  const std::vector<SplitChoice> choices = exchange(entry, parent, call, {color, key});
   const std::uint32_t child = parent.next_child();
   if (color < 0) return nullptr;
   std::vector<int> members;

@@ -28,7 +28,7 @@ namespace {
 // A connection that ended without a word is tried so often before the peer counts as unreachable.
 constexpr int kTries = 3;
 
-std::string random_name() {
+std::string random_socket_name() {
   std::array<std::uint64_t, 2> bits{};
   if (::getrandom(bits.data(), sizeof bits, 0) != sizeof bits) {
     throw Error(Errc::system, "no random bytes for the name of a socket: " + std::generic_category().message(errno));
@@ -82,7 +82,7 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
   mine_.unexpected_bytes = config.unexpected_bytes;
   mine_.transport = to_string(config.transport);
   if (config.transport != Transport::tcp) {
-    mine_.unix_name = random_name();
+    mine_.unix_name = random_socket_name();
     unix_listener_ = listen_on_name(mine_.unix_name);
   }
   const bool one_host = identity.local_size == identity.size;

@@ -18,7 +18,7 @@ constexpr Duration kHelperGrace = std::chrono::milliseconds(1);
 constexpr int kHelperPolls = 4;
 // Between two looks at the clock while everything moves.
 constexpr unsigned kMovesPerTick = 4096;
-constexpr Duration kTickEvery = std::chrono::milliseconds(100);
+constexpr Duration kProgressTick = std::chrono::milliseconds(100);
 
 // Counts the forks that this process came out of.
 std::atomic<unsigned> fork_generation{0};
@@ -127,7 +127,7 @@ void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<boo
         engine_.tick(now);
         engine_.poll(true);
       }
-      if (next_tick == Time::max() || now >= next_tick) next_tick = now + kTickEvery;
+      if (next_tick == Time::max() || now >= next_tick) next_tick = now + kProgressTick;
       if (deadline && now >= *deadline) break;
     }
     give_way(lock);

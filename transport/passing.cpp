@@ -9,13 +9,13 @@
 namespace rondo::detail {
 namespace {
 
-using Control = std::array<char, CMSG_SPACE(sizeof(int))>;
+using PassedDescriptor = std::array<char, CMSG_SPACE(sizeof(int))>;
 
 }  // namespace
 
 bool send_with_descriptor(const Descriptor& socket, std::span<const std::byte> bytes, int descriptor) noexcept {
   iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) Control control{};
+  alignas(cmsghdr) PassedDescriptor control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -33,7 +33,7 @@ bool send_with_descriptor(const Descriptor& socket, std::span<const std::byte> b
 
 ssize_t receive_with_descriptor(const Descriptor& socket, std::span<std::byte> bytes, Descriptor& descriptor) noexcept {
   iovec part{bytes.data(), bytes.size()};
-  alignas(cmsghdr) Control control{};
+  alignas(cmsghdr) PassedDescriptor control{};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;

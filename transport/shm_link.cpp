@@ -20,13 +20,13 @@ namespace {
 constexpr std::size_t kShortHeader = offsetof(FrameHeader, fingerprint);
 // What is said on the socket: a bell is a byte; a note comes with a descriptor, and its number follows.
 constexpr std::byte kBell{0};
-constexpr std::byte kNote{1};
+constexpr std::byte kNoteByte{1};
 // Read of it at a time.
 constexpr std::size_t kMostSaid = 64;
 // A poll gives other links a turn after this many records.
 constexpr int kRecordsPerPoll = 16;
 
-LineRing::Kind kind_of(const FrameHeader& header) {
+LineRing::Kind ring_kind(const FrameHeader& header) {
   const bool says =
       (header.fingerprint[0] | header.fingerprint[1] | header.fingerprint[2] | header.fingerprint[3]) != 0;
   return says ? LineRing::Kind::long_frame : LineRing::Kind::frame;
@@ -89,7 +89,7 @@ std::size_t ShmLink::flush() {
 // One record of the frame; `written` counts as if the header were always sent whole. False: there is no room.
 bool ShmLink::write(Outgoing& frame) {
   const bool begins = frame.written == 0;
-  const LineRing::Kind kind = begins ? kind_of(frame.header) : LineRing::Kind::piece;
+  const LineRing::Kind kind = begins ? ring_kind(frame.header) : LineRing::Kind::piece;
   const std::size_t header_bytes = begins ? header_bytes_of(kind) : 0;
   const std::size_t sent = frame.written == 0 ? 0 : frame.written - sizeof(FrameHeader);
   const std::size_t part = std::min(frame.payload.size() - sent, out_.most() - header_bytes);
@@ -131,7 +131,7 @@ void ShmLink::ring() noexcept {
 }
 
 bool ShmLink::pass(int descriptor, std::uint64_t number) {
-  std::array<std::byte, 1 + sizeof number> note{kNote};
+  std::array<std::byte, 1 + sizeof number> note{kNoteByte};
   std::memcpy(note.data() + 1, &number, sizeof number);
   return send_with_descriptor(socket_, note, descriptor);
 }
@@ -229,7 +229,7 @@ bool ShmLink::take_notes(Sink& sink) {
   notes_.insert(notes_.end(), said.begin(), said.begin() + got);
   while (!notes_.empty()) {
     std::uint64_t number = 0;
-    const std::size_t length = notes_.front() == kNote ? 1 + sizeof number : 1;
+    const std::size_t length = notes_.front() == kNoteByte ? 1 + sizeof number : 1;
     if (notes_.size() < length) return true;
     if (length > 1) {
       std::memcpy(&number, notes_.data() + 1, sizeof number);

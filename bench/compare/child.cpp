@@ -17,17 +17,14 @@
 
 #include <fmt/format.h>
 
+#include "bench/checked.hpp"
+
 namespace rondo::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 constexpr double kGraceSeconds = 2;
-
-int checked(int result, const char* what) {
-  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
-  return result;
-}
 
 Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -15,7 +15,7 @@
 namespace rondo::bench {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kCompareDescription =
     "Runs the same loops on rondo and on the other libraries that were found at build time, in turn, round after\n"
     "round, on this machine, through shared memory and through TCP on loopback; prints medians and the ratio of\n"
     "rondo's time to the best of the others.\n\n"
@@ -25,22 +25,22 @@ constexpr const char* kDescription =
     "way, half of a round trip, with 2 ranks. Sizes are of the larger buffer of a call, at least an element for each\n"
     "rank. The same for all; results are checked once per loop, outside of what is timed.";
 
-constexpr const char* kFooter =
+constexpr const char* kCompareFooter =
     "rondo runs with RONDO_TRANSPORT auto and tcp. `sockets` is a bare spinning ping-pong: no library, not counted.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
     "Exit status: 0 good, 1 a cell above --fail-above or not measured on rondo, 2 bad usage, 3 could not run.";
 
-const std::vector<std::string> kOperations{"latency", "all_reduce", "reduce",         "broadcast",  "scatter",
-                                           "gather",  "all_gather", "reduce_scatter", "all_to_all", "barrier"};
+const std::vector<std::string> kComparedOperations{"latency", "all_reduce", "reduce",         "broadcast",  "scatter",
+                                                   "gather",  "all_gather", "reduce_scatter", "all_to_all", "barrier"};
 
-struct Typed {
-  std::vector<std::string> operations = kOperations;
+struct TypedComparison {
+  std::vector<std::string> operations = kComparedOperations;
   std::vector<std::string> sizes{"8", "1K", "64K", "1M", "16M"};
   std::vector<std::string> paths{"shm", "tcp"};
 };
 
-void add_options(CLI::App& app, Typed& typed, CompareSettings& settings) {
+void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& settings) {
   ComparisonPlan& plan = settings.plan;
   const auto list = [&app](const char* name, auto& into, const char* text) {
     app.add_option(name, into, text)->delimiter(',')->allow_extra_args(false)->type_name("LIST")->capture_default_str();
@@ -64,7 +64,7 @@ void add_options(CLI::App& app, Typed& typed, CompareSettings& settings) {
       ->check(check_plot_name);
 }
 
-void interpret(const Typed& typed, ComparisonPlan& plan) {
+void interpret(const TypedComparison& typed, ComparisonPlan& plan) {
   for (const auto& text : typed.operations) plan.operations.push_back(operation_named(text));
   plan.sizes = sizes_named(typed.sizes);
   for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text));
@@ -110,9 +110,9 @@ CompareSettings parse_compare_settings(const std::vector<std::string>& arguments
   CompareSettings settings;
   settings.plan.ranks = {2, 4, 8};
   settings.plan.peers = known_peers();
-  Typed typed;
-  CLI::App app(kDescription, "rondo-bench compare");
-  app.footer(kFooter);
+  TypedComparison typed;
+  CLI::App app(kCompareDescription, "rondo-bench compare");
+  app.footer(kCompareFooter);
   add_options(app, typed, settings);
   parse(app, arguments);
   interpret(typed, settings.plan);

@@ -8,9 +8,6 @@
 namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kKiB = 1024;
-constexpr std::size_t kMiB = kKiB * kKiB;
-
 /// Copied while the other computes.
 std::vector<std::size_t> beside_sizes(const Part& part) {
   return part.pick(std::vector{64 * kKiB, 16 * kMiB, 256 * kMiB}, std::vector{64 * kKiB});

@@ -13,11 +13,11 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "bench/checked.hpp"
 #include "bench/command_line.hpp"
 #include "bench/program.hpp"
 #include "bench/settings.hpp"
@@ -31,11 +31,6 @@ using detail::Descriptor;
 
 /// For the slowest item, on the slowest machine that the tests run on.
 constexpr std::chrono::seconds kPatience{90};
-
-int checked(int result, const char* what) {
-  if (result < 0) throw std::system_error(errno, std::generic_category(), what);
-  return result;
-}
 
 /// What the new process does until it is another program. Never returns.
 [[noreturn]] void become(std::vector<char*>& words, int board, int output, pid_t parent) {

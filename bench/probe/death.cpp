@@ -22,7 +22,7 @@
 namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kBytes = std::size_t{2} << 20;
+constexpr std::size_t kCopiedBytes = std::size_t{2} << 20;
 constexpr unsigned char kOld = 0x5a;
 
 std::string name_of(const Part& part, cuda::Result result) {
@@ -71,11 +71,11 @@ std::string await(const Part& part, const std::function<cuda::Result()>& ask) {
 /// freeing, may wait for all that is queued.
 class OtherWork {
  public:
-  explicit OtherWork(const Part& part) : part_(part), stream_(part.context), into_(part, kBytes) {}
+  explicit OtherWork(const Part& part) : part_(part), stream_(part.context), into_(part, kCopiedBytes) {}
 
   void report(cuda::Address from) const {
     const cuda::Driver& driver = part_.driver();
-    const cuda::Result queued = driver.cuMemcpyDtoDAsync(into_.address(), from, kBytes, stream_.handle());
+    const cuda::Result queued = driver.cuMemcpyDtoDAsync(into_.address(), from, kCopiedBytes, stream_.handle());
     part_.report(answered("another stream of the survivor",
                           queued != cuda::Result::success ? name_of(part_, queued) : await(part_, [&] {
                             return driver.cuStreamQuery(stream_.handle());
@@ -114,7 +114,7 @@ std::string read(const Part& part, cuda::Address from) {
 }
 
 void survive_event(const Part& part) {
-  const DeviceBuffer own(part, kBytes);
+  const DeviceBuffer own(part, kCopiedBytes);
   const OtherWork other(part);
   part.barrier();
   const cuda::ImportedEvents events(part.context, std::span(&part.place(1).event, 1), 1);
@@ -156,7 +156,7 @@ void answer_death_event(const Part& part) {
 void answer_death_memory(const Part& part) {
   std::optional<DeviceBuffer> exposed;
   if (part.rank == 1) {
-    exposed.emplace(part, kBytes);
+    exposed.emplace(part, kCopiedBytes);
     exposed->fill(kOld);
     exposed->expose();
   }
@@ -169,7 +169,7 @@ void answer_death_memory(const Part& part) {
   part.report(answered("its memory, when it is dead", read(part, mapped.address())));
   other.report(mapped.address());
   part.report(answered("cuIpcCloseMemHandle", name_of(part, mapped.close())));
-  const DeviceBuffer own(part, kBytes);
+  const DeviceBuffer own(part, kCopiedBytes);
   own.fill(kOld);
   part.report(answered("new memory of the survivor", read(part, own.address())));
   leave();
@@ -200,7 +200,7 @@ void answer_death_kernel(const Part& part) {
 
 void answer_free_mapped(const Part& part) {
   if (part.rank == 1) {
-    DeviceBuffer exposed(part, kBytes);
+    DeviceBuffer exposed(part, kCopiedBytes);
     exposed.fill(kOld);
     exposed.expose();
     part.barrier();

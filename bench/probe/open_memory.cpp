@@ -8,8 +8,6 @@
 namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
 void open_and_close(const Part& part, std::size_t bytes) {
   std::vector<double> opened;
   std::vector<double> closed;

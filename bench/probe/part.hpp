@@ -57,6 +57,9 @@ class Part {
   Board board_;
 };
 
+inline constexpr std::size_t kKiB = 1024;
+inline constexpr std::size_t kMiB = kKiB * kKiB;
+
 inline double seconds_since(Part::Clock::time_point begin) {
   return std::chrono::duration<double>(Part::Clock::now() - begin).count();
 }

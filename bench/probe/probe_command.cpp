@@ -28,7 +28,7 @@ struct ProbeSettings {
   std::string json;
 };
 
-constexpr const char* kFooter =
+constexpr const char* kProbeFooter =
     "The device is the first that CUDA_VISIBLE_DEVICES leaves. Medians, and from the least to the greatest of so many\n"
     "samples. GB/s are 10^9 bytes of the size a second.\n"
     "Exit status: 0 all was answered, 1 an item failed, 2 bad usage, 77 there is no GPU, no driver or no kernels.";
@@ -45,7 +45,7 @@ ProbeSettings parse_probe_settings(const std::vector<std::string>& arguments) {
       ->allow_extra_args(false);
   app.add_flag("--quick", settings.quick, "tiny sizes and few samples: whether all works, not how fast");
   app.add_option("--json", settings.json, "write the figures to this file")->type_name("FILE");
-  app.footer(kFooter);
+  app.footer(kProbeFooter);
   parse(app, arguments);
   for (const std::string& name : settings.items) {
     if (std::find(known.begin(), known.end(), name) == known.end())

@@ -15,8 +15,6 @@
 namespace rondo::bench {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-
 class AllReduce {
  public:
   AllReduce(const Part& part, std::size_t bytes) : part_(part), kernels_(part), own_(part, bytes) {

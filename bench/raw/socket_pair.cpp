@@ -14,15 +14,12 @@
 #include <system_error>
 #include <vector>
 
+#include "bench/checked.hpp"
+
 namespace rondo::bench {
 namespace {
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
-
-int checked(int result, const char* what) {
-  if (result < 0) fail(what);
-  return result;
-}
 
 sockaddr* generic(sockaddr_in& address) { return reinterpret_cast<sockaddr*>(&address); }
 

@@ -96,9 +96,9 @@ class Collected {
 };
 
 /// Ranks in the middle of a collective. All but the root do the same.
-class Clock {
+class ModelClock {
  public:
-  Clock(const Question& question, int cores, const ArenaModel& model)
+  ModelClock(const Question& question, int cores, const ArenaModel& model)
       : root_(model.call),
         other_(model.call),
         work_(question.ranks * model.call),
@@ -153,7 +153,7 @@ std::optional<double> arena_microseconds(const Question& question, Algorithm alg
   if (step < static_cast<std::size_t>(question.ranks)) return std::nullopt;
   const std::size_t block = Blocks::even(question.bytes, question.ranks).largest();
   const Collected collected(question, model);
-  Clock clock(question, cores, model);
+  ModelClock clock(question, cores, model);
   if (detail::fetches_blocks(question.collective, question.ranks, question.oversubscribed, block)) {
     clock.window(collected.pulled(static_cast<double>(block)));
     return clock.time();

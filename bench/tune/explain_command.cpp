@@ -19,7 +19,7 @@
 namespace rondo::bench {
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kExplainDescription =
     "Prints which algorithm is chosen for an operation, a size and a number of ranks, which rule of the table says "
     "so,\n"
     "and what the alternatives would take: as the model says (LogGP for messages, in shared memory what is read and\n"
@@ -126,7 +126,7 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   std::string size = "8";
   std::string path = "shm";
   int ranks = 2;
-  CLI::App app(kDescription, "rondo-bench explain");
+  CLI::App app(kExplainDescription, "rondo-bench explain");
   app.add_option("operation", operation, "a collective")->type_name("OPERATION")->required();
   app.add_option("-b,--size", size, "bytes of the whole vector: 8, 64K")->capture_default_str();
   app.add_option("-n,--ranks", ranks, "ranks")->check(CLI::Range(2, 1 << 16))->capture_default_str();

@@ -19,10 +19,10 @@ std::string_view words_for(Reach reach) {
 
 /// "64 * KiB" or the number itself.
 std::string bytes_as_code(std::uint64_t bytes) {
-  constexpr std::uint64_t kKiB = 1024;
+  constexpr std::uint64_t kKibi = 1024;
   if (bytes == kAnyBytes) return "kAnyBytes";
-  if (bytes >= kKiB * kKiB && bytes % (kKiB * kKiB) == 0) return fmt::format("{} * MiB", bytes / kKiB / kKiB);
-  if (bytes >= kKiB && bytes % kKiB == 0) return fmt::format("{} * KiB", bytes / kKiB);
+  if (bytes >= kKibi * kKibi && bytes % (kKibi * kKibi) == 0) return fmt::format("{} * MiB", bytes / kKibi / kKibi);
+  if (bytes >= kKibi && bytes % kKibi == 0) return fmt::format("{} * KiB", bytes / kKibi);
   return std::to_string(bytes);
 }
 

@@ -17,21 +17,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kDescription =
+constexpr const char* kTuneDescription =
     "Measures every algorithm of every collective, pipelined ones with several chunks, with loops like those of\n"
     "rondo-bench compare, in turn, round after round; prints the rules that follow, as RONDO_TUNING_FILE takes them.\n"
     "Rules of the shm path are for ranks of one host, those of tcp for any; those of more "
     "ranks\n"
     "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them.";
 
-struct Typed {
+struct TypedTuning {
   std::vector<std::string> operations{"all_reduce", "reduce",         "broadcast",  "scatter", "gather",
                                       "all_gather", "reduce_scatter", "all_to_all", "barrier"};
   std::vector<std::string> sizes{"8", "64", "512", "4K", "16K", "64K", "256K", "1M", "4M", "16M"};
   std::vector<std::string> paths{"shm", "tcp"};
 };
 
-void add_options(CLI::App& app, Typed& typed, TuneSettings& settings) {
+void add_options(CLI::App& app, TypedTuning& typed, TuneSettings& settings) {
   TuningPlan& plan = settings.plan;
   const auto list = [&app](const char* name, auto& into, const char* text) {
     app.add_option(name, into, text)->delimiter(',')->allow_extra_args(false)->type_name("LIST")->capture_default_str();
@@ -77,8 +77,8 @@ TuneSettings parse_tune_settings(const std::vector<std::string>& arguments) {
   TuningPlan& plan = settings.plan;
   plan.ranks = {2, 4, 8};
   plan.cores = detail::usable_cores();
-  Typed typed;
-  CLI::App app(kDescription, "rondo-bench tune");
+  TypedTuning typed;
+  CLI::App app(kTuneDescription, "rondo-bench tune");
   add_options(app, typed, settings);
   parse(app, arguments);
   for (const auto& text : typed.operations) {

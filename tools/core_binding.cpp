@@ -38,7 +38,7 @@ std::vector<int> parse_cpu_list(const std::string& text) {
   return cpus;
 }
 
-std::vector<Core> usable_cores() {
+std::vector<Core> bindable_cores() {
   cpu_set_t usable;
   if (::sched_getaffinity(0, sizeof usable, &usable) != 0) throw_errno("--bind-to core: cannot read the affinity");
   std::vector<Core> cores;

@@ -40,7 +40,7 @@ Plan make_plan(RunOptions options, const Inherited& inherited) {
   plan.inherited = inherited;
   plan.facts = {random_id(), options.size, options.max_restarts, find_free_port()};
   plan.host = host_name();
-  if (options.bind_to_core) plan.cores = usable_cores();
+  if (options.bind_to_core) plan.cores = bindable_cores();
   if (options.timeout) plan.deadline = std::chrono::steady_clock::now() + *options.timeout;
   plan.options = std::move(options);
   return plan;

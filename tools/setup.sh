@@ -3,7 +3,7 @@
 
 build_packages=(g++ meson ninja-build pkgconf libasio-dev libfmt-dev libssl-dev libcli11-dev nlohmann-json3-dev)
 plot_packages=(gnuplot-nox)
-test_packages=(catch2 clang libclang-rt-dev clang-format clang-tidy cmake)
+test_packages=(catch2 clang lld libclang-rt-dev clang-format clang-tidy cmake)
 
 say() { printf '\n== %s\n' "$*"; }
 die() {

@@ -19,6 +19,7 @@ enum class Result : unsigned {
   invalid_device = 101,
   invalid_image = 200,
   invalid_context = 201,
+  map_failed = 205,
   already_mapped = 208,
   no_binary_for_gpu = 209,
   peer_access_unsupported = 217,

@@ -1,6 +1,7 @@
 #include "cuda/import_table.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <mutex>
 
@@ -31,7 +32,7 @@ void ImportTable::Use::release() noexcept {
 }
 
 ImportTable::~ImportTable() {
-  for (const auto& [id, import] : imports_) {
+  for (auto& [id, import] : imports_) {
     assert(import.uses == 0);
     close(import);
   }
@@ -93,6 +94,24 @@ void ImportTable::map(Import& import) {
               import.region.handle, kIpcLazyPeerAccess);
 }
 
+ImportTable::Import* ImportTable::longest_idle() noexcept {
+  Import* longest = nullptr;
+  for (auto& [id, import] : imports_) {
+    if (import.mapped == 0 || import.uses > 0) continue;
+    if (longest == nullptr || import.idle_since < longest->idle_since) longest = &import;
+  }
+  return longest;
+}
+
+std::optional<std::uint64_t> ImportTable::idle_since() noexcept {
+  const Import* const longest = longest_idle();
+  return longest == nullptr ? std::nullopt : std::optional(longest->idle_since);
+}
+
+void ImportTable::close_idle() noexcept {
+  if (Import* const longest = longest_idle()) close(*longest);
+}
+
 void ImportTable::unmap(RegionId region) {
   Import& import = find(region);
   import.ended = true;
@@ -103,19 +122,22 @@ void ImportTable::unmap(RegionId region) {
 }
 
 void ImportTable::end_use(RegionId region) noexcept {
+  static std::atomic<std::uint64_t> ended_of_all{0};
   Import& import = imports_.at(region);
+  import.idle_since = ++ended_of_all;
   if (--import.uses > 0 || !import.ended) return;
   close(import);
   closed_.push_back(region);
   imports_.erase(region);
 }
 
-void ImportTable::close(const Import& import) noexcept {
-  if (import.mapped == 0) return;
+void ImportTable::close(Import& import) noexcept {
+  const Address mapped = std::exchange(import.mapped, 0);
+  if (mapped == 0) return;
   const Driver& driver = context_.driver();
   ContextHandle popped = nullptr;
   if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
-  driver.cuIpcCloseMemHandle(import.mapped);
+  driver.cuIpcCloseMemHandle(mapped);
   driver.cuCtxPopCurrent(&popped);
 }
 

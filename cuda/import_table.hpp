@@ -12,7 +12,7 @@
 namespace rondo::cuda {
 
 /// The regions of one peer, another process, that this one has been told of; each is mapped when first used, which
-/// takes long, and stays so until its owner ends it.
+/// takes long, and stays so until its owner ends it, or until `close_idle` makes room for others.
 ///
 /// A region that its owner has ended is closed when its last use is over, and only then is that answered. Until then
 /// a region that lies at the same place at its owner must wait: the driver could not map both.
@@ -55,6 +55,11 @@ class ImportTable {
   /// uses have ended. Throws RegionError for a region that there is not, or not that much of; CudaError when it cannot
   /// be mapped.
   std::optional<Use> use(RegionId region, std::uint64_t offset, std::uint64_t bytes);
+  /// Since when nobody has used the region that has been mapped in vain for longest: the number of its last use among
+  /// those of all tables, by the order in which they ended. Nothing: all that is mapped is in use.
+  std::optional<std::uint64_t> idle_since() noexcept;
+  /// Closes that region. It is mapped anew when it is used again.
+  void close_idle() noexcept;
   /// The owner ends a region. Throws RegionError: there is none such.
   void unmap(RegionId region);
   /// Those closed since the last call, of which the owner is to be told.
@@ -67,15 +72,17 @@ class ImportTable {
     RegionDescription region;
     Address mapped = 0;  ///< here; 0: not mapped
     std::size_t uses = 0;
+    std::uint64_t idle_since = 0;
     bool ended = false;
   };
 
   Import& find(RegionId region);
+  Import* longest_idle() noexcept;
   /// Whether a region at the same place at the owner is still mapped.
   bool must_wait(const Import& wanted) const;
   void map(Import& import);
   void end_use(RegionId region) noexcept;
-  void close(const Import& import) noexcept;
+  void close(Import& import) noexcept;
 
   const PrimaryContext& context_;
   int peer_;

@@ -11,6 +11,14 @@
 #include "runtime/engine.hpp"
 
 namespace rondo::detail {
+namespace {
+
+/// What a driver may say that can map no more.
+bool means_no_room(cuda::Result code) {
+  return code == cuda::Result::out_of_memory || code == cuda::Result::map_failed;
+}
+
+}  // namespace
 
 DevicePeers::~DevicePeers() {
   RankDevice& rank = engine_.device();
@@ -88,11 +96,33 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
   // On the way when its owner ended it.
   if (!remote->imports->has(place.region) && place.region <= remote->last_described) return std::nullopt;
   try {
-    return remote->imports->use(place.region, place.offset, bytes);
+    return use(*remote->imports, place, bytes);
   } catch (const cuda::CudaError& error) {
     stage_instead(error.what());
     return std::nullopt;
   }
+}
+
+std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& imports, const DevicePlace& place,
+                                                       std::uint64_t bytes) {
+  for (;;) {
+    try {
+      return imports.use(place.region, place.offset, bytes);
+    } catch (const cuda::CudaError& error) {
+      if (!means_no_room(error.code()) || !close_idle()) throw;
+    }
+  }
+}
+
+bool DevicePeers::close_idle() {
+  cuda::ImportTable* longest = nullptr;
+  for (const auto& [rank, remote] : remotes_) {
+    if (!remote.imports || !remote.imports->idle_since()) continue;
+    if (longest == nullptr || *remote.imports->idle_since() < *longest->idle_since()) longest = remote.imports.get();
+  }
+  if (longest == nullptr) return false;
+  longest->close_idle();
+  return true;
 }
 
 DevicePeers::Remote* DevicePeers::open(int world_rank) {

@@ -90,6 +90,10 @@ class DevicePeers {
   bool shares_host(int world_rank) const;
   void send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& unmaps);
   Remote* open(int world_rank);
+  /// As the table does, where need be in the place of regions, of whatever rank, that nobody uses.
+  std::optional<cuda::ImportTable::Use> use(cuda::ImportTable& imports, const DevicePlace& place, std::uint64_t bytes);
+  /// Closes the region that nobody has used for longest. False: all are in use.
+  bool close_idle();
   std::string why_unreachable(const DeviceHello& hello) const;
   void choose_way(int world_rank, Remote& remote) const;
   void close(int world_rank, Remote& remote);

@@ -4,6 +4,7 @@
 #include "tests/cuda/actor.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <exception>
 #include <optional>
 #include <sstream>
@@ -69,16 +70,16 @@ std::string exposure_text(const ExportRegistry::Exposure& exposure) {
 }
 
 /// Exposes one allocation to one peer: new BYTES CONTENT; renew CONTENT (freed and allocated again); last byte; retire;
-/// closed REGION.
+/// closed REGION. And others, to its end: more BYTES CONTENT.
 void sharer(const Handles&) {
   const DeviceUnderTest device;
   ExportRegistry registry(device.driver());
   std::optional<DeviceMemory> memory;
-  const auto expose = [&](std::size_t bytes, unsigned content) {
-    memory.emplace(device.context, bytes);
-    device.fill(memory->address(), bytes, static_cast<std::byte>(content));
+  std::deque<DeviceMemory> others;
+  const auto expose = [&](const DeviceMemory& made, unsigned content) {
+    device.fill(made.address(), made.bytes(), static_cast<std::byte>(content));
     const Current current(device.context);
-    say(exposure_text(registry.expose(0, memory->facts(), memory->address() + 100)));
+    say(exposure_text(registry.expose(0, made.facts(), made.address() + 100)));
   };
   for (;;) {
     std::istringstream line(hear());
@@ -87,11 +88,13 @@ void sharer(const Handles&) {
     unsigned content = 0;
     line >> what >> number >> content;
     if (what == "new") {
-      expose(number, content);
+      expose(memory.emplace(device.context, number), content);
+    } else if (what == "more") {
+      expose(others.emplace_back(device.context, number), content);
     } else if (what == "renew") {
       const std::size_t bytes = memory->bytes();
       memory.reset();
-      expose(bytes, static_cast<unsigned>(number));
+      expose(memory.emplace(device.context, bytes), static_cast<unsigned>(number));
     } else if (what == "last") {
       say(std::to_string(std::to_integer<int>(device.content(memory->address() + memory->bytes() - 1, 1)[0])));
     } else if (what == "retire") {

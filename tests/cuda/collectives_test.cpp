@@ -1,6 +1,8 @@
 #include <csignal>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "tests/cuda/device_ranks.hpp"
 #include "tests/cuda/device_under_test.hpp"
 
@@ -41,6 +43,16 @@ TEST_CASE("ranks of several devices map each other's, or take the way through th
     INFO(ended.out << ended.err);
     CHECK(ended.status == 0);
     if (HAS_KERNELS) CHECK_THAT(ended.err, ContainsSubstring("device 0 does not reach device 1"));
+  }
+}
+
+TEST_CASE("collectives on devices that can map less than they need", "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  for (const int allocations : {0, 1, 3}) {
+    const auto ended = run_ranks(COLLECTIVE_RANK, 3, "all", {fmt::format("FAKECUDA_MAPPABLE={}", allocations << 21)});
+    INFO(ended.out << ended.err);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.err, ContainsSubstring("cuIpcOpenMemHandle_v2: got CUDA_ERROR_OUT_OF_MEMORY (2)"));
   }
 }
 

@@ -105,6 +105,7 @@ static_assert(is(Result::no_device, CUDA_ERROR_NO_DEVICE));
 static_assert(is(Result::invalid_device, CUDA_ERROR_INVALID_DEVICE));
 static_assert(is(Result::invalid_image, CUDA_ERROR_INVALID_IMAGE));
 static_assert(is(Result::invalid_context, CUDA_ERROR_INVALID_CONTEXT));
+static_assert(is(Result::map_failed, CUDA_ERROR_MAP_FAILED));
 static_assert(is(Result::already_mapped, CUDA_ERROR_ALREADY_MAPPED));
 static_assert(is(Result::no_binary_for_gpu, CUDA_ERROR_NO_BINARY_FOR_GPU));
 static_assert(is(Result::peer_access_unsupported, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED));

@@ -147,6 +147,49 @@ TEST_CASE("an address that its owner uses anew is mapped anew, after the old reg
   sharer.end();
 }
 
+TEST_CASE("what nobody uses is closed to make room, what was used last at last, and comes again",
+          "[cuda][import_table]") {
+  const DeviceUnderTest device;
+  Sharer sharer, other;
+  const Heard first = sharer.expose("more 2097152 1"), second = sharer.expose("more 2097152 2");
+  const Heard third = other.expose("more 2097152 3");
+  {
+    ImportTable table(device.context, kPeer), others(device.context, kPeer + 1);
+    table.announce(*first.description);
+    table.announce(*second.description);
+    others.announce(*third.description);
+    CHECK(!table.idle_since());
+    table.close_idle();
+    std::optional<ImportTable::Use> use = table.use(first.region, 0, 10);
+    (void)table.use(second.region, 0, 10);
+    (void)others.use(third.region, 0, 10);
+    // The first was mapped first, and is in use; then it is the last that was used.
+    REQUIRE(table.idle_since());
+    CHECK(*table.idle_since() < *others.idle_since());
+    use.reset();
+    CHECK(*table.idle_since() < *others.idle_since());
+    table.close_idle();
+    CHECK(*others.idle_since() < *table.idle_since());
+    CHECK(table.mapped() == 1);
+    (void)table.use(first.region, 0, 10);
+    CHECK(table.mapped() == 1);
+    use = table.use(second.region, 0, 10);
+    CHECK(table.mapped() == 2);
+    CHECK(device.holds(use->address(), 10, std::byte{2}));
+    // What is in use stays.
+    table.close_idle();
+    table.close_idle();
+    CHECK(!table.idle_since());
+    CHECK(table.mapped() == 1);
+    CHECK(device.holds(use->address(), 10, std::byte{2}));
+    // What has been closed can be ended.
+    table.unmap(first.region);
+    CHECK(table.take_closed() == std::vector{first.region});
+  }
+  other.end();
+  sharer.end();
+}
+
 TEST_CASE("a region that was never used is closed without having been mapped", "[cuda][import_table]") {
   const DeviceUnderTest device;
   Sharer sharer;

@@ -117,6 +117,62 @@ void unmappable(Communicator& world) {
   device.driver().must(device.driver().cuMemFree, managed);
 }
 
+/// More memory of others than rank 1 may map at a time, in turn.
+void more_than_fits(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 5000;
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 4; ++i) buffers.emplace_back(world, kBytes);
+  for (int round = 0; round < 12; ++round) {
+    const Buffer& buffer = buffers[static_cast<std::size_t>(round % 4)];
+    for (int from = 0; from < world.size(); ++from) {
+      if (from == 1) continue;
+      const auto sent = pattern(from, round, kBytes);
+      if (world.rank() == from) {
+        put(device, buffer, 0, sent);
+        world.send(buffer.span(), 1);
+      } else if (world.rank() == 1) {
+        world.recv(buffer.span(), from);
+        check(device, buffer, 0, sent, "memory that was mapped in place of other");
+      }
+    }
+  }
+}
+
+/// Rank 1 may map one allocation at a time, and uses that of rank 0: what comes from rank 2 goes through the host,
+/// until that is over.
+void no_room(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 5000;
+  const Buffer first(world, kBytes), second(world, kBytes);
+  char word = 0;
+  if (world.rank() == 0) {
+    put(device, first, 0, pattern(0, 1, kBytes));
+    HeldStream held(device);
+    Work sent = world.isend(first.span(stream_of(device)), 1);
+    world.send(std::span(&word, 1), 1, Tag{1});
+    world.recv(std::span(&word, 1), 1, Tag{1});
+    held.let_go();
+    sent.wait();
+  } else if (world.rank() == 2) {
+    put(device, second, 0, pattern(2, 1, kBytes));
+    world.send(second.span(), 1);
+    world.send(second.span(), 1);
+  } else {
+    Work received = world.irecv(first.span(), 0);
+    world.recv(std::span(&word, 1), 0, Tag{1});
+    world.recv(second.span(), 2);
+    check(device, second, 0, pattern(2, 1, kBytes), "what went through the host");
+    require(!received.test(), "what is in use stays so");
+    world.send(std::span(&word, 1), 0, Tag{1});
+    received.wait();
+    check(device, first, 0, pattern(0, 1, kBytes), "what was in use");
+    device.fill(address_of(second), kBytes, std::byte{0});
+    world.recv(second.span(), 2);
+    check(device, second, 0, pattern(2, 1, kBytes), "what came into its place");
+  }
+}
+
 /// The first memory of a rank is managed, in a context of the second device for rank 1.
 void managed_first(Communicator& world) {
   using cuda::Address;
@@ -180,6 +236,8 @@ Acts message_memory() {
       {"coming-and-going", coming_and_going},
       {"registered", registered},
       {"unmappable", unmappable},
+      {"more-than-fits", more_than_fits},
+      {"no-room", no_room},
       {"managed-first", managed_first},
       {"sender-leaves-and-frees", sender_leaves_and_frees},
   };

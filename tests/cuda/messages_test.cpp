@@ -167,6 +167,24 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
   CHECK(lines_of(ended.err).size() == 3);
 }
 
+TEST_CASE("where no more can be mapped, what nobody uses makes room", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string most = "FAKECUDA_MAPPABLE=" + std::to_string(3 << 21);
+  check_ranks(MESSAGE_RANK, 3, "more-than-fits", {most});
+  check_ranks(MESSAGE_RANK, 3, "more-than-fits", {most, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+}
+
+TEST_CASE("where all that is mapped is in use, the rest goes through the host, which the log says once",
+          "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto ended = run_ranks(MESSAGE_RANK, 3, "no-room", {"FAKECUDA_MAPPABLE=" + std::to_string(1 << 21)});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK(lines_of(ended.err).size() == 1);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1: device memory goes through the host: cuIpcOpenMemHandle_v2: got "
+                                          "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory, rank 2, 2097152 bytes"));
+}
+
 TEST_CASE("between devices over PCIe the sender writes", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   const std::vector<std::string> machine{"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"};

@@ -21,6 +21,7 @@ constexpr Entry kErrors[] = {
     {Result::invalid_device, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {Result::invalid_image, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {Result::invalid_context, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {Result::map_failed, "CUDA_ERROR_MAP_FAILED", "mapping of buffer object failed"},
     {Result::already_mapped, "CUDA_ERROR_ALREADY_MAPPED", "resource already mapped"},
     {Result::no_binary_for_gpu, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for the device"},
     {Result::peer_access_unsupported, "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported"},

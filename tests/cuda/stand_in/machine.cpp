@@ -48,6 +48,7 @@ Machine read_environment() {
   read.time_slice = number("FAKECUDA_TIME_SLICE", 0) != 0;
   read.kernel_timeout_ms = static_cast<int>(number("FAKECUDA_KERNEL_TIMEOUT_MS", 10000));
   read.nvlink = number("FAKECUDA_NVLINK", 1) != 0;
+  read.mappable = number("FAKECUDA_MAPPABLE", read.mappable);
   read.strict = number("FAKECUDA_STRICT", 1) != 0;
   if (const std::string peers = variable("FAKECUDA_PEERS"); !peers.empty()) {
     read.all_peers = false;

@@ -28,8 +28,9 @@ struct Machine {
   std::uint64_t seed = 0;         ///< FAKECUDA_SEED: of the delays in streams; 0: none
   bool time_slice = false;        ///< FAKECUDA_TIME_SLICE=1: one kernel at a time on a device, of all processes
   int kernel_timeout_ms = 10000;  ///< FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
-  bool strict = true;             ///< FAKECUDA_STRICT=0: for what a real driver lets pass
-  std::string failing_call;       ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
+  std::uint64_t mappable = ~std::uint64_t{0};  ///< FAKECUDA_MAPPABLE: bytes that a process may map of others
+  bool strict = true;                          ///< FAKECUDA_STRICT=0: for what a real driver lets pass
+  std::string failing_call;                    ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
   int failing_nth = 0;
   Result failing_code{};
 

@@ -101,6 +101,12 @@ Address add(Memory& state, Range range) {
   return at;
 }
 
+std::uint64_t mapped_bytes(const Memory& state) {
+  std::uint64_t bytes = 0;
+  for (const auto& [begin, range] : state.ranges) bytes += range.kind == Kind::imported ? range.bytes : 0;
+  return bytes;
+}
+
 void remove(Memory& state, std::map<Address, Range>::iterator range) {
   const std::size_t bytes = (range->second.bytes + kGranule - 1) / kGranule * kGranule;
   ::mmap(pointer(range->first), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -265,6 +271,7 @@ Result cuIpcOpenMemHandle_v2(Address* address, IpcMemoryHandle handle, unsigned 
     }
     if (range.overlaps_at_owner(exported)) return Result::already_mapped;
   }
+  if (mapped_bytes(state) + exported.bytes > machine().mappable) return Result::out_of_memory;
   SharedObject object = SharedObject::find(exported.object);
   if (!object) return Result::invalid_value;
   Range range{.kind = Kind::imported,

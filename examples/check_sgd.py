@@ -93,6 +93,7 @@ def main(launcher, program, driver=None):
     if driver is None:
         check_ranks(launcher, program)
     elif "RONDO_CUDA_LIBRARY" not in os.environ:
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # speaks of this machine's devices, which DRIVER knows nothing of
         check_device(launcher, program, driver)
     else:
         ended = subprocess.run([program, "--device", "cuda", "--epochs", "0"], capture_output=True, text=True, check=False)

@@ -98,7 +98,12 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
   try {
     return use(*remote->imports, place, bytes);
   } catch (const cuda::CudaError& error) {
-    stage_instead(error.what());
+    if (remote->seen || means_no_room(error.code())) {
+      stage_instead(error.what());
+    } else {
+      refuse(world_rank, *remote,
+             fmt::format("this process does not see its device (CUDA_VISIBLE_DEVICES): {}", error.what()));
+    }
     return std::nullopt;
   }
 }
@@ -145,9 +150,13 @@ DevicePeers::Remote* DevicePeers::open(int world_rank) {
   } catch (const cuda::RegionError& error) {
     why = error.what();
   }
+  refuse(world_rank, remote, why);
+  return nullptr;
+}
+
+void DevicePeers::refuse(int world_rank, Remote& remote, const std::string& why) {
   remote.refused = true;
   stage_instead(fmt::format("rank {}: {}", world_rank, why));
-  return nullptr;
 }
 
 std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
@@ -155,8 +164,8 @@ std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
   if (hello.device == device().uuid) return {};
   const cuda::Driver& driver = device().context.driver();
   const auto theirs = cuda::find_device(driver, hello.device);
-  if (!theirs) return "this process does not see its device (CUDA_VISIBLE_DEVICES)";
-  if (!cuda::reaches(driver, device().context.device(), *theirs)) {
+  // The driver opens what others have on devices that are not visible here, where those are reached.
+  if (theirs && !cuda::reaches(driver, device().context.device(), *theirs)) {
     return fmt::format("device {} does not reach device {}", device().context.device(), *theirs);
   }
   return {};
@@ -167,9 +176,11 @@ void DevicePeers::choose_way(int world_rank, Remote& remote) const {
   if (!same) {
     const cuda::Driver& driver = device().context.driver();
     const auto theirs = cuda::find_device(driver, remote.hello->device);
-    remote.better_writes = !cuda::reads_well(driver, device().context.device(), *theirs);
+    remote.seen = theirs.has_value();
+    remote.better_writes = theirs && !cuda::reads_well(driver, device().context.device(), *theirs);
   }
-  const char* const way = same ? "shared: its memory is read by CUDA IPC"
+  const char* const way = same           ? "shared: its memory is read by CUDA IPC"
+                          : !remote.seen ? "another, which is not visible here: its memory is read by CUDA IPC"
                           : remote.better_writes
                               ? "another, over PCIe: its memory is read by CUDA IPC, or written by it"
                               : "another, over NVLink: its memory is read by CUDA IPC";

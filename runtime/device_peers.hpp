@@ -79,6 +79,7 @@ class DevicePeers {
     cuda::RegionId last_described = 0;
     std::unique_ptr<cuda::ImportedEvents> events;
     std::unique_ptr<cuda::ImportTable> imports;
+    bool seen = true;  ///< its device has a number here; if not, only an attempt tells whether it is reached
     bool better_writes = false;
     bool told = false;     ///< it has our hello, and may have opened what that speaks of
     bool refused = false;  ///< it cannot be reached, which has been logged
@@ -94,6 +95,7 @@ class DevicePeers {
   std::optional<cuda::ImportTable::Use> use(cuda::ImportTable& imports, const DevicePlace& place, std::uint64_t bytes);
   /// Closes the region that nobody has used for longest. False: all are in use.
   bool close_idle();
+  void refuse(int world_rank, Remote& remote, const std::string& why);
   std::string why_unreachable(const DeviceHello& hello) const;
   void choose_way(int world_rank, Remote& remote) const;
   void close(int world_rank, Remote& remote);

@@ -120,6 +120,15 @@ void reach(const Handles&) {
   say(text);
 }
 
+/// The devices that are seen, by which of the stand-in's they are.
+void see(const Handles&) {
+  std::string text;
+  for (const DeviceFacts& device : devices(driver_under_test())) {
+    text += (text.empty() ? "" : " ") + std::to_string(device.uuid.bytes[8]);
+  }
+  say(text);
+}
+
 void map_on_second(const Handles& handles) {
   const PrimaryContext context(driver_under_test(), 1);
   const auto region = from_text<RegionDescription>(handles.at(0));
@@ -213,13 +222,9 @@ void stage(const Handles&) {
 }
 
 const ActorActs kActs{
-    {"writer", writer},
-    {"holder", holder},
-    {"sharer", sharer},
-    {"reach", reach},
-    {"map_on_second", map_on_second},
-    {"everything", everything},
-    {"stage", stage},
+    {"writer", writer},         {"holder", holder}, {"sharer", sharer},
+    {"reach", reach},           {"see", see},       {"map_on_second", map_on_second},
+    {"everything", everything}, {"stage", stage},
 };
 
 }  // namespace

@@ -46,6 +46,24 @@ TEST_CASE("ranks of several devices map each other's, or take the way through th
   }
 }
 
+TEST_CASE("ranks that see one device each do collectives on them", "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  for (const char* const act : {"all", "algorithms", "by-messages"}) {
+    const auto run = [&](const std::string& peers) {
+      return run_ranks_with_own("CUDA_VISIBLE_DEVICES=$RONDO_RANK", COLLECTIVE_RANK, 3, act,
+                                {"FAKECUDA_DEVICES=3", "FAKECUDA_PEERS=" + peers});
+    };
+    const auto mapped = run("0-1,1-2,2-0");
+    INFO(act << ": " << mapped.out << mapped.err);
+    CHECK(mapped.status == 0);
+    CHECK(without_missing_kernels(mapped.err).empty());
+    // Not all of them reach all.
+    const auto staged = run("0-1,1-2");
+    INFO(act << ": " << staged.out << staged.err);
+    CHECK(staged.status == 0);
+  }
+}
+
 TEST_CASE("collectives on devices that can map less than they need", "[cuda][collectives][stand-in]") {
   if (!is_stand_in()) return;
   for (const int allocations : {0, 1, 3}) {

@@ -23,7 +23,11 @@ class DriverRequired : public Listener {
   using Listener::Listener;
 
   void testRunStarting(const Catch::TestRunInfo&) override {
-    if (std::getenv("RONDO_CUDA_LIBRARY") == nullptr) return;
+    if (std::getenv("RONDO_CUDA_LIBRARY") == nullptr) {
+      // Speaks of this machine's devices, not of the stand-in's.
+      ::unsetenv("CUDA_VISIBLE_DEVICES");
+      return;
+    }
     const std::string why = rondo::testing::why_no_driver();
     if (why.empty()) return;
     std::printf("SKIP: no CUDA driver: %s\n", why.c_str());

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -173,6 +175,16 @@ void no_room(Communicator& world) {
   }
 }
 
+/// A rank that has not spoken of any memory gets that of the device with its number on this host.
+void first_memory(Communicator& world) {
+  int count = 0;
+  const cuda::Driver& driver = driver_under_test();
+  driver.must(driver.cuDeviceGetCount, &count);
+  const Buffer buffer(world, 100);
+  const int number = std::stoi(std::getenv("RONDO_LOCAL_RANK"));
+  require(cuda::classify_anywhere(driver, address_of(buffer)).device == number % count, "whose memory it is");
+}
+
 /// The first memory of a rank is managed, in a context of the second device for rank 1.
 void managed_first(Communicator& world) {
   using cuda::Address;
@@ -238,6 +250,7 @@ Acts message_memory() {
       {"unmappable", unmappable},
       {"more-than-fits", more_than_fits},
       {"no-room", no_room},
+      {"first-memory", first_memory},
       {"managed-first", managed_first},
       {"sender-leaves-and-frees", sender_leaves_and_frees},
   };

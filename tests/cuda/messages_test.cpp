@@ -129,6 +129,51 @@ TEST_CASE("managed memory is of the device that it was made for", "[cuda][messag
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("a rank's device is that with its number on the host, of those that it sees", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 3, "first-memory");
+  if (!is_stand_in()) return;
+  const std::string swapped = "RONDO_LOCAL_RANK=$((2 - $RONDO_RANK))";
+  for (const char* const visible : {"CUDA_VISIBLE_DEVICES=0,1,2,3", "CUDA_VISIBLE_DEVICES=3,1"}) {
+    const auto ended = run_ranks_with_own(swapped, MESSAGE_RANK, 3, "first-memory", {"FAKECUDA_DEVICES=4", visible});
+    INFO(visible << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+  }
+}
+
+TEST_CASE("ranks that see one device each map each other's memory where those reach each other",
+          "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string visible = "CUDA_VISIBLE_DEVICES=$RONDO_RANK";
+  for (const char* const act : {"around", "many", "coming-and-going", "sender-is-behind", "stream-waits"}) {
+    const auto ended = run_ranks_with_own(visible, MESSAGE_RANK, 2, act, {"FAKECUDA_DEVICES=2", "RONDO_LOG=info"});
+    INFO(act << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.err, ContainsSubstring("rank 0: the device is another, which is not visible here: its memory is "
+                                            "read by CUDA IPC"));
+    CHECK_THAT(ended.err, !ContainsSubstring("goes through the host"));
+  }
+  // Otherwise the log says, once, that they do not.
+  const auto ended =
+      run_ranks_with_own(visible, MESSAGE_RANK, 2, "around", {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK(lines_of(ended.err).size() == 2);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 0: device memory goes through the host: rank 1: this process does not "
+                                          "see its device (CUDA_VISIBLE_DEVICES): cuIpcOpenMemHandle_v2: got "
+                                          "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)"));
+}
+
+TEST_CASE("ranks that number the same devices differently know that they are the same", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto ended = run_ranks_with_own("CUDA_VISIBLE_DEVICES=$RONDO_RANK,$((1 - $RONDO_RANK))", MESSAGE_RANK, 2,
+                                        "around", {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=info"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  // Rank 1's device 1 is what rank 0 calls 0.
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1: the device is shared"));
+  CHECK_THAT(ended.err, !ContainsSubstring("goes through the host"));
+}
+
 TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][messages]") {
   const auto ended = run_messages(2, "captured");
   INFO(ended.out << ended.err);

@@ -171,3 +171,30 @@ TEST_CASE("a kernel that waits for another process runs out of time", "[cuda][st
   Child child({"spin"}, {"FAKECUDA_TIME_SLICE=1", "FAKECUDA_KERNEL_TIMEOUT_MS=50"});
   check_death(child, "stand_in_spin has had its device for 50 ms");
 }
+
+TEST_CASE("CUDA_VISIBLE_DEVICES says which devices there are, in which order, up to the first that there is not",
+          "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto sees = [](const std::string& visible, const std::string& wanted) {
+    INFO(visible);
+    Child child({"see"}, {"FAKECUDA_DEVICES=4", "CUDA_VISIBLE_DEVICES=" + visible});
+    CHECK(child.hear() == wanted);
+    CHECK(child.wait().status == 0);
+  };
+  sees("0,1,2,3", "0 1 2 3");
+  sees("2,1", "2 1");
+  sees("0,2,-1,1", "0 2");
+  sees("3,4,1", "3");
+  sees("1,no number,2", "1");
+  sees("GPU-7374616e-642d-696e-0200-000000000000,1", "2 1");
+  sees("GPU-7374616e-642d-696e-03", "3");
+  for (const char* const none : {"", "-1", "GPU-7374616e", "GPU-8"}) {
+    INFO(none);
+    Child child({"see"}, {"FAKECUDA_DEVICES=4", std::string("CUDA_VISIBLE_DEVICES=") + none});
+    const auto ended = child.wait();
+    CHECK(ended.status == 1);
+    CHECK_THAT(ended.error, ContainsSubstring("cuInit: got CUDA_ERROR_NO_DEVICE (100)"));
+  }
+  Child twice({"see"}, {"FAKECUDA_DEVICES=4", "CUDA_VISIBLE_DEVICES=1,1"});
+  check_death(twice, "CUDA_VISIBLE_DEVICES: a device is named twice");
+}

@@ -38,7 +38,10 @@ Contexts& contexts() {
 /// The contexts of this thread, the current one last; null where one was set to none.
 thread_local std::vector<ContextHandle> current_contexts;
 
-bool is_device(Device device) { return device >= 0 && device < machine().devices; }
+/// Of the device with this number, which there is.
+ContextState& primary_of(Contexts& state, Device number) {
+  return state.primary[static_cast<std::size_t>(machine().device_of(number))];
+}
 
 }  // namespace
 
@@ -56,7 +59,7 @@ Result cuInit(unsigned flags) {
   if (const Result result = entered("cuInit"); result != Result::success) return result;
   if (flags != 0) return Result::invalid_value;
   if (machine().devices > kMostDevices) mistake(fmt::format("FAKECUDA_DEVICES: wanted {} at most", kMostDevices));
-  if (machine().devices == 0) return Result::no_device;
+  if (machine().visible.empty()) return Result::no_device;
   set_initialised();
   return Result::success;
 }
@@ -69,34 +72,34 @@ Result cuDriverGetVersion(int* version) {
 
 Result cuDeviceGetCount(int* count) {
   if (const Result result = entered("cuDeviceGetCount"); result != Result::success) return result;
-  *count = machine().devices;
+  *count = static_cast<int>(machine().visible.size());
   return Result::success;
 }
 
 Result cuDeviceGet(Device* device, int ordinal) {
   if (const Result result = entered("cuDeviceGet"); result != Result::success) return result;
-  if (!is_device(ordinal)) return Result::invalid_device;
+  if (!machine().sees(ordinal)) return Result::invalid_device;
   *device = ordinal;
   return Result::success;
 }
 
 Result cuDeviceGetName(char* name, int bytes, Device device) {
   if (const Result result = entered("cuDeviceGetName"); result != Result::success) return result;
-  if (!is_device(device)) return Result::invalid_device;
+  if (!machine().sees(device)) return Result::invalid_device;
   std::snprintf(name, static_cast<std::size_t>(bytes), "stand-in device");
   return Result::success;
 }
 
 Result cuDeviceGetUuid_v2(Uuid* uuid, Device device) {
   if (const Result result = entered("cuDeviceGetUuid"); result != Result::success) return result;
-  if (!is_device(device)) return Result::invalid_device;
-  *uuid = {{'s', 't', 'a', 'n', 'd', '-', 'i', 'n', static_cast<unsigned char>(device)}};
+  if (!machine().sees(device)) return Result::invalid_device;
+  *uuid = uuid_of(machine().device_of(device));
   return Result::success;
 }
 
 Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device device) {
   if (const Result result = entered("cuDeviceGetAttribute"); result != Result::success) return result;
-  if (!is_device(device)) return Result::invalid_device;
+  if (!machine().sees(device)) return Result::invalid_device;
   if (attribute != DeviceAttribute::multiprocessor_count) return Result::invalid_value;
   *value = 2;
   return Result::success;
@@ -104,14 +107,14 @@ Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device device
 
 Result cuDeviceCanAccessPeer(int* can, Device from, Device to) {
   if (const Result result = entered("cuDeviceCanAccessPeer"); result != Result::success) return result;
-  if (!is_device(from) || !is_device(to)) return Result::invalid_device;
-  *can = machine().reaches(from, to) ? 1 : 0;
+  if (!machine().sees(from) || !machine().sees(to)) return Result::invalid_device;
+  *can = machine().reaches(machine().device_of(from), machine().device_of(to)) ? 1 : 0;
   return Result::success;
 }
 
 Result cuDeviceGetP2PAttribute(int* value, PeerAttribute attribute, Device from, Device to) {
   if (const Result result = entered("cuDeviceGetP2PAttribute"); result != Result::success) return result;
-  if (!is_device(from) || !is_device(to) || from == to) return Result::invalid_device;
+  if (!machine().sees(from) || !machine().sees(to) || from == to) return Result::invalid_device;
   if (attribute != PeerAttribute::native_atomics) return Result::invalid_value;
   *value = machine().nvlink ? 1 : 0;
   return Result::success;
@@ -119,10 +122,10 @@ Result cuDeviceGetP2PAttribute(int* value, PeerAttribute attribute, Device from,
 
 Result cuDevicePrimaryCtxRetain(ContextHandle* context, Device device) {
   if (const Result result = entered("cuDevicePrimaryCtxRetain"); result != Result::success) return result;
-  if (!is_device(device)) return Result::invalid_device;
+  if (!machine().sees(device)) return Result::invalid_device;
   Contexts& state = contexts();
   const std::scoped_lock lock(state.mutex);
-  ContextState& primary = state.primary[static_cast<std::size_t>(device)];
+  ContextState& primary = primary_of(state, device);
   ++primary.retained;
   *context = &primary;
   return Result::success;
@@ -130,13 +133,13 @@ Result cuDevicePrimaryCtxRetain(ContextHandle* context, Device device) {
 
 Result cuDevicePrimaryCtxRelease_v2(Device device) {
   if (const Result result = entered("cuDevicePrimaryCtxRelease"); result != Result::success) return result;
-  if (!is_device(device)) return Result::invalid_device;
+  if (!machine().sees(device)) return Result::invalid_device;
   Contexts& state = contexts();
   const std::scoped_lock lock(state.mutex);
-  ContextState& primary = state.primary[static_cast<std::size_t>(device)];
+  ContextState& primary = primary_of(state, device);
   if (primary.retained == 0) return Result::invalid_context;
   if (--primary.retained > 0 || !machine().strict) return Result::success;
-  if (const std::string left = live(device); !left.empty()) {
+  if (const std::string left = live(primary.device); !left.empty()) {
     mistake("cuDevicePrimaryCtxRelease: the last share is given up, and what goes with it is still used: " + left);
   }
   return Result::success;
@@ -144,11 +147,11 @@ Result cuDevicePrimaryCtxRelease_v2(Device device) {
 
 Result cuDevicePrimaryCtxGetState(Device device, unsigned* flags, int* active) {
   if (const Result result = entered("cuDevicePrimaryCtxGetState"); result != Result::success) return result;
-  if (!is_device(device)) return Result::invalid_device;
+  if (!machine().sees(device)) return Result::invalid_device;
   Contexts& state = contexts();
   const std::scoped_lock lock(state.mutex);
   *flags = 0;
-  *active = state.primary[static_cast<std::size_t>(device)].retained > 0 ? 1 : 0;
+  *active = primary_of(state, device).retained > 0 ? 1 : 0;
   return Result::success;
 }
 

@@ -4,11 +4,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "tests/cuda/stand_in/streams.hpp"
@@ -41,9 +43,52 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+/// As tools print it.
+std::string text_of(const Uuid& uuid) {
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i)
+    text += fmt::format("{}{:02x}", i % 2 == 0 && (i == 0 || (i >= 4 && i <= 10)) ? "-" : "", uuid.bytes[i]);
+  return text;
+}
+
+/// The device that a word of CUDA_VISIBLE_DEVICES names: its number, or enough of the beginning of its name.
+std::optional<int> named_device(const std::string& word, int devices) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error == std::errc{} && end == word.data() + word.size()) {
+    return number >= 0 && number < devices ? std::optional(number) : std::nullopt;
+  }
+  std::optional<int> found;
+  for (int device = 0; device < devices; ++device) {
+    if (!word.starts_with("GPU-") || !text_of(uuid_of(device)).starts_with(word)) continue;
+    if (found) return std::nullopt;
+    found = device;
+  }
+  return found;
+}
+
+/// All, in their order; or those that are named, up to the first that there is not.
+std::vector<int> visible_devices(int devices) {
+  std::vector<int> visible;
+  if (std::getenv("CUDA_VISIBLE_DEVICES") == nullptr) {
+    for (int device = 0; device < devices; ++device) visible.push_back(device);
+    return visible;
+  }
+  for (const std::string& word : split(variable("CUDA_VISIBLE_DEVICES"), ',')) {
+    const auto device = named_device(word, devices);
+    if (!device) break;
+    if (std::find(visible.begin(), visible.end(), *device) != visible.end()) {
+      mistake("CUDA_VISIBLE_DEVICES: a device is named twice, and no document says what that means");
+    }
+    visible.push_back(*device);
+  }
+  return visible;
+}
+
 Machine read_environment() {
   Machine read;
   read.devices = static_cast<int>(number("FAKECUDA_DEVICES", 1));
+  read.visible = visible_devices(read.devices);
   read.seed = number("FAKECUDA_SEED", 0);
   read.time_slice = number("FAKECUDA_TIME_SLICE", 0) != 0;
   read.kernel_timeout_ms = static_cast<int>(number("FAKECUDA_KERNEL_TIMEOUT_MS", 10000));
@@ -111,6 +156,13 @@ Live::~Live() {
 const Machine& machine() {
   static const Machine read = read_environment();
   return read;
+}
+
+Uuid uuid_of(int device) { return {{'s', 't', 'a', 'n', 'd', '-', 'i', 'n', static_cast<unsigned char>(device)}}; }
+
+Device Machine::number_of(int device) const {
+  const auto found = std::find(visible.begin(), visible.end(), device);
+  return found == visible.end() ? kUnseen : static_cast<Device>(found - visible.begin());
 }
 
 bool Machine::reaches(int from, int to) const {

@@ -21,7 +21,11 @@ using namespace rondo::cuda;
 
 /// What the environment says of the machine.
 struct Machine {
-  int devices = 1;                         ///< FAKECUDA_DEVICES
+  /// Of a device that the process does not see.
+  static constexpr int kUnseen = -2;
+
+  int devices = 1;           ///< FAKECUDA_DEVICES
+  std::vector<int> visible;  ///< CUDA_VISIBLE_DEVICES: those of them that the process sees, by its own numbers
   std::vector<std::pair<int, int>> peers;  ///< FAKECUDA_PEERS: "0-1,2-3", "none"; all reach all when not given
   bool all_peers = true;
   bool nvlink = true;             ///< FAKECUDA_NVLINK=0: they do so over PCIe
@@ -34,10 +38,16 @@ struct Machine {
   int failing_nth = 0;
   Result failing_code{};
 
+  bool sees(Device number) const { return number >= 0 && static_cast<std::size_t>(number) < visible.size(); }
+  /// Which of the devices has this number here, and what number one has here.
+  int device_of(Device number) const { return visible.at(static_cast<std::size_t>(number)); }
+  Device number_of(int device) const;
   bool reaches(int from, int to) const;
 };
 
 const Machine& machine();
+
+Uuid uuid_of(int device);
 
 /// At the start of every function of the driver: whether it is to fail, by injection, or since cuInit has not been
 /// called.

@@ -157,7 +157,7 @@ void set_attribute(PointerAttribute attribute, void* value, Address begin, const
     case PointerAttribute::memory_type: return set(known ? kMemoryTypeDevice : 0U);
     case PointerAttribute::buffer_id: return set(known ? static_cast<unsigned long long>(range->buffer_id) : 0ULL);
     case PointerAttribute::is_managed: return set(known && range->kind == Kind::managed);
-    case PointerAttribute::device_ordinal: return set(known ? range->device : -2);
+    case PointerAttribute::device_ordinal: return set(known ? machine().number_of(range->device) : Machine::kUnseen);
     case PointerAttribute::is_legacy_ipc_capable: return set(known && range->kind == Kind::allocated);
     case PointerAttribute::range_start: return set(known ? begin : Address{0});
     case PointerAttribute::range_bytes: return set(known ? static_cast<std::size_t>(range->bytes) : std::size_t{0});

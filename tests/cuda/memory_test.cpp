@@ -1,0 +1,26 @@
+#include <string>
+
+#include "tests/cuda/device_ranks.hpp"
+#include "tests/cuda/device_under_test.hpp"
+
+// What a job takes of the device's memory, between processes under rondo-run (memory_rank.cpp). On a real driver others
+// take and give back at the same time.
+
+using namespace rondo::test;
+using rondo::testing::is_stand_in;
+
+TEST_CASE("a job gives back all the memory that it took of the device", "[cuda][memory][stand-in]") {
+  if (!is_stand_in()) return;
+  const int ranks = GENERATE(1, 2, 3);
+  for (const char* const act : {"all", "outlives-the-communicator"}) {
+    check_ranks(MEMORY_RANK, ranks, act);
+    check_ranks(MEMORY_RANK, ranks, act, {"FAKECUDA_SEED=1", "FAKECUDA_MAPPABLE=" + std::to_string(16 << 20)});
+  }
+}
+
+TEST_CASE("so does one that failed", "[cuda][memory][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto ended = run_ranks(MEMORY_RANK, 3, "failed");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}

@@ -9,26 +9,26 @@
 
 namespace rondo::test {
 
-/// Ranks under rondo-run. `variables`: "NAME=VALUE".
-inline Launched::Ended run_command(int number, const std::vector<std::string>& command,
-                                   const std::vector<std::string>& variables) {
+/// Words for rondo-run. `variables`: "NAME=VALUE".
+inline std::vector<std::string> words_for(int number, const std::vector<std::string>& command,
+                                          const std::vector<std::string>& variables) {
   std::vector<std::string> words{"-n", std::to_string(number), "-x", "RONDO_TIMEOUT=30"};
   for (const std::string& variable : variables) words.insert(words.end(), {"-x", variable});
   words.emplace_back("--");
   words.insert(words.end(), command.begin(), command.end());
-  return launch(words);
+  return words;
 }
 
-/// Of a program, that do one act.
+/// Ranks of a program under rondo-run that do one act.
 inline Launched::Ended run_ranks(const std::string& program, int number, const std::string& act,
                                  const std::vector<std::string>& variables = {}) {
-  return run_command(number, {program, act}, variables);
+  return launch(words_for(number, {program, act}, variables));
 }
 
 /// The same, each with a variable of its own: the shell makes its value of the rank's number, $RONDO_RANK.
 inline Launched::Ended run_ranks_with_own(const std::string& variable, const std::string& program, int number,
                                           const std::string& act, const std::vector<std::string>& variables = {}) {
-  return run_command(number, {"/bin/sh", "-c", variable + " exec " + program + " " + act}, variables);
+  return launch(words_for(number, {"/bin/sh", "-c", variable + " exec " + program + " " + act}, variables));
 }
 
 /// Lines of a log without what a build without nvcc says.

@@ -18,22 +18,16 @@
 
 #include <rondo/rondo.hpp>
 
+#include "tests/process/moments.hpp"
+
 namespace {
 
 using rondo::Algorithm;
 using rondo::Communicator;
+using rondo::testing::say_now;
 using Round = std::function<void(Communicator&)>;
 
 constexpr std::size_t kCount = 50'000;
-
-void say(const std::string& what) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  const auto space = what.find(' ');
-  std::printf("%s at %lld%s\n", what.substr(0, space).c_str(), static_cast<long long>(milliseconds),
-              space == std::string::npos ? "" : what.substr(space).c_str());
-  std::fflush(stdout);
-}
 
 Round reduce_by(Algorithm algorithm, std::size_t count) {
   return [=](Communicator& world) {
@@ -151,14 +145,14 @@ void fork_child(Communicator& world) {
   if (child != 0) {
     int status = 0;
     ::waitpid(child, &status, 0);
-    say("child ended with " + std::to_string(status));
+    say_now("child ended with " + std::to_string(status));
     return;
   }
   forked = true;
   try {
     barrier(world);
   } catch (const rondo::Error& error) {
-    say("child " + std::string(error.what()));
+    say_now("child " + std::string(error.what()));
   }
   world = Communicator();
   std::exit(0);
@@ -172,7 +166,7 @@ void wait_until_others_ended() {
 
 /// True when the rank shall still do its round.
 bool fail(const std::string& fault, Communicator& world) {
-  say("fault");
+  say_now("fault");
   if (fault == "throw") throw std::runtime_error("a bug of the program");
   if (fault == "exit") std::exit(3);
   if (fault == "quick-exit") ::_exit(0);
@@ -195,7 +189,7 @@ int run(const std::string& act, int victim, const std::string& fault) {
   if (faulty && fault == "kill") {
     killer = std::thread([] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      say("fault");
+      say_now("fault");
       ::raise(SIGKILL);
     });
   }
@@ -211,8 +205,7 @@ int run(const std::string& act, int victim, const std::string& fault) {
     }
     return 0;
   } catch (const rondo::Error& error) {
-    say("error " + std::string(to_string(error.code())) + " peer " + std::to_string(error.peer()) + ": " +
-        error.what());
+    say_now(error);
     if (killer.joinable()) killer.join();
     if (faulty && fault == "overtaken") {
       wait_until_others_ended();

@@ -1,4 +1,7 @@
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "tests/cuda/stand_in/entry_points.hpp"
 #include "tests/cuda/stand_in/machine.hpp"
@@ -19,20 +22,34 @@ bool check(const char* call, const Side& side, std::size_t bytes) {
   return !side.on_device || check_access(call, side.address, bytes, kAnyDevice);
 }
 
+std::atomic<int> under_way{0};
+
+/// What is there at the beginning must be there at the end.
+void copy(const char* call, const Side& to, const Side& from, std::size_t bytes) {
+  if (to.on_device && from.on_device) {
+    check(call, to, bytes);
+    check(call, from, bytes);
+    ++under_way;
+    std::this_thread::sleep_for(std::chrono::milliseconds(machine().copy_ms));
+  }
+  check(call, to, bytes);
+  check(call, from, bytes);
+  std::memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), bytes);
+  if (to.on_device && from.on_device) --under_way;
+}
+
 Result queue_copy(const char* call, Side to, Side from, std::size_t bytes, StreamHandle handle) {
   if (const Result result = entered(call); result != Result::success) return result;
   StreamState& stream = stream_of(handle);
   if (bytes == 0) return Result::success;
   if (!check(call, to, bytes) || !check(call, from, bytes)) return Result::invalid_value;
-  stream.queue([=] {
-    check(call, to, bytes);
-    check(call, from, bytes);
-    std::memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), bytes);
-  });
+  stream.queue([=] { copy(call, to, from, bytes); });
   return Result::success;
 }
 
 }  // namespace
+
+int rondo_stand_in_copies() { return under_way; }
 
 Result cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, StreamHandle stream) {
   return queue_copy("cuMemcpyDtoDAsync", {to, true}, {from, true}, bytes, stream);

@@ -73,6 +73,8 @@ extern "C" {
 
 /// Only the stand-in has it: so a test knows that it runs on no device.
 [[gnu::visibility("default")]] int rondo_stand_in();
+/// How many copies from device memory to device memory the streams of this process are at.
+[[gnu::visibility("default")]] int rondo_stand_in_copies();
 }
 
 #undef RONDO_ENTRY

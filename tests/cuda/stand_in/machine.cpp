@@ -90,6 +90,7 @@ Machine read_environment() {
   read.devices = static_cast<int>(number("FAKECUDA_DEVICES", 1));
   read.visible = visible_devices(read.devices);
   read.seed = number("FAKECUDA_SEED", 0);
+  read.copy_ms = static_cast<int>(number("FAKECUDA_COPY_MS", 0));
   read.time_slice = number("FAKECUDA_TIME_SLICE", 0) != 0;
   read.kernel_timeout_ms = static_cast<int>(number("FAKECUDA_KERNEL_TIMEOUT_MS", 10000));
   read.nvlink = number("FAKECUDA_NVLINK", 1) != 0;

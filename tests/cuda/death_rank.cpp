@@ -1,0 +1,108 @@
+// A rank in a job of which rank 1 is killed while a copy is under way: death_rank ACT. Started by rondo-run, on the
+// stand-in, where copies take seconds. Says when that was, and what it heard of it and when (moments.hpp). Ends with 0
+// when all was as it must be.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+#include <span>
+
+#include <rondo/rondo.hpp>
+
+#include "tests/cuda/acts.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/message_buffers.hpp"
+#include "tests/process/moments.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace {
+
+using rondo::Algorithm;
+using rondo::Communicator;
+using rondo::Work;
+using rondo::testing::Buffer;
+using rondo::testing::DeviceUnderTest;
+using rondo::testing::own_device;
+using rondo::testing::require;
+using rondo::testing::say_now;
+
+constexpr std::size_t kBytes = 5000;
+constexpr int kVictim = 1;
+
+/// A copy is under way on the device, as far as this process has queued it.
+bool copying() {
+  static auto* const copies = rondo::testing::driver_function<int()>("rondo_stand_in_copies");
+  return copies() > 0;
+}
+
+/// Drives the work until then.
+void await_copy(Work& work) {
+  while (!copying()) require(!work.test(), "a copy that takes long");
+}
+
+void kill(::pid_t victim) {
+  say_now("fault");
+  ::kill(victim, SIGKILL);
+}
+
+void hear_of_it(Work& work) {
+  try {
+    work.wait();
+  } catch (const rondo::Error& error) {
+    return say_now(error);
+  }
+  require(false, "no error");
+}
+
+/// One copies, be it to itself or from itself, and kills rank 1, be it itself.
+void message(Communicator& world, int sender, int copier) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, kBytes);
+  const int rank = world.rank();
+  ::pid_t victim = ::getpid();
+  if (rank == kVictim) {
+    world.send(std::span(&victim, 1), 0, rondo::Tag{1});
+  } else {
+    world.recv(std::span(&victim, 1), kVictim, rondo::Tag{1});
+  }
+  Work work = rank == sender ? world.isend(buffer.span(), 1 - rank) : world.irecv(buffer.span(), 1 - rank);
+  if (rank == copier) {
+    await_copy(work);
+    kill(victim);
+  }
+  hear_of_it(work);
+  require(rank != copier || copying(), "nobody waited for the device");
+}
+
+/// All copy when rank 1 dies, what it has among it.
+void all_gather_by(Communicator& world, Algorithm algorithm) {
+  const DeviceUnderTest device(own_device(world));
+  const auto size = static_cast<std::size_t>(world.size());
+  const Buffer part(world, kBytes), all(world, kBytes * size);
+  Work work = iall_gather(world, part.span(), all.span(), {algorithm});
+  await_copy(work);
+  int others = 0;
+  if (world.rank() == kVictim) {
+    // They have all come so far.
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (rank != kVictim) world.recv(std::span(&others, 1), rank, rondo::Tag{1});
+    }
+    kill(::getpid());
+  }
+  world.send(std::span(&others, 1), kVictim, rondo::Tag{1});
+  hear_of_it(work);
+  require(copying(), "nobody waited for the device");
+}
+
+const rondo::testing::Acts kActs{
+    {"sender-while-receiver-copies", [](Communicator& world) { message(world, 1, 0); }},
+    {"receiver-while-it-copies", [](Communicator& world) { message(world, 0, 1); }},
+    {"sender-while-it-copies", [](Communicator& world) { message(world, 1, 1); }},
+    {"receiver-while-sender-copies", [](Communicator& world) { message(world, 0, 0); }},
+    {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},
+    {"all-gather-by-messages", [](Communicator& world) { all_gather_by(world, Algorithm::ring); }},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) { return rondo::testing::run_act(argc, argv, {kActs}); }

@@ -1,0 +1,50 @@
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/device_ranks.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/process/failure.hpp"
+
+// Rank 1 is killed while a copy between devices' memory is under way, which takes much longer than the others may take
+// to hear of it (death_rank.cpp).
+
+using namespace rondo::test;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+using rondo::testing::is_stand_in;
+
+namespace {
+
+void check_death(int ranks, const std::string& act, std::vector<std::string> variables = {}) {
+  variables.emplace_back("FAKECUDA_COPY_MS=3000");
+  INFO(act);
+  check_failure(words_for(ranks, {DEATH_RANK, act}, variables), kSoonMilliseconds, [&](const Failure& failure) {
+    INFO(failure.ended.out << failure.ended.err);
+    CHECK(failure.ended.status == 128 + SIGKILL);
+    CHECK(failure.heard.size() == static_cast<std::size_t>(ranks) - 1);
+    for (const Heard& heard : failure.heard) {
+      CHECK_THAT(heard.text, StartsWith("peer_failed peer 1: ") && ContainsSubstring("rank 1 died: killed by SIGKILL"));
+    }
+    CHECK_THAT(failure.ended.err, !ContainsSubstring("exited with status 3"));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is killed in the middle of a message's copy fails the other one at once",
+          "[cuda][death][stand-in]") {
+  if (!is_stand_in()) return;
+  check_death(2, "sender-while-receiver-copies");
+  check_death(2, "receiver-while-it-copies");
+  const std::vector<std::string> over_pcie{"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"};
+  check_death(2, "sender-while-it-copies", over_pcie);
+  check_death(2, "receiver-while-sender-copies", over_pcie);
+}
+
+TEST_CASE("a rank that is killed in the middle of a collective's copies fails the others at once",
+          "[cuda][death][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string act = GENERATE("all-gather-mapped", "all-gather-by-messages");
+  check_death(3, act);
+}

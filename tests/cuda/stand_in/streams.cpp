@@ -3,7 +3,6 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,8 +13,12 @@
 namespace rondo::cuda {
 
 StreamState::StreamState(int on_device, std::uint64_t seed)
-    : device(on_device), random_(static_cast<std::minstd_rand::result_type>(seed)), delays_(seed != 0) {
-  std::thread([this] { work_on(); }).detach();
+    : device(on_device), random_(static_cast<std::minstd_rand::result_type>(seed)), delays_(seed != 0) {}
+
+std::shared_ptr<StreamState> StreamState::start(int on_device, std::uint64_t seed) {
+  const auto stream = std::make_shared<StreamState>(on_device, seed);
+  std::thread([stream] { stream->work_on(); }).detach();
+  return stream;
 }
 
 void StreamState::queue(std::function<void()> work) {
@@ -67,8 +70,6 @@ void StreamState::work_on() {
     busy_ = false;
     changed_.notify_all();
   }
-  lock.unlock();
-  delete this;
 }
 
 void StreamState::delay() {
@@ -84,8 +85,8 @@ namespace {
 
 struct Streams {
   std::mutex mutex;
-  std::set<StreamState*> all;                   ///< but the default ones
-  std::map<int, StreamState*> default_streams;  ///< by device
+  std::map<StreamState*, std::shared_ptr<StreamState>> all;     ///< but the default ones
+  std::map<int, std::shared_ptr<StreamState>> default_streams;  ///< by device
   std::uint64_t made = 0;
 };
 
@@ -96,9 +97,9 @@ Streams& streams() {
 }
 
 /// Under the mutex.
-StreamState* make_stream(Streams& state, int device) {
+std::shared_ptr<StreamState> make_stream(Streams& state, int device) {
   const std::uint64_t seed = machine().seed;
-  return new StreamState(device, seed == 0 ? 0 : seed * 1000 + ++state.made);
+  return StreamState::start(device, seed == 0 ? 0 : seed * 1000 + ++state.made);
 }
 
 }  // namespace
@@ -110,24 +111,24 @@ StreamState& stream_of(StreamHandle handle) {
     if (!state.all.contains(handle)) mistake("a stream is used after it was destroyed");
     return *handle;
   }
-  StreamState*& stream = state.default_streams[current_device()];
+  std::shared_ptr<StreamState>& stream = state.default_streams[current_device()];
   if (stream == nullptr) stream = make_stream(state, current_device());
   return *stream;
 }
 
 void synchronize_device(int device) {
   Streams& state = streams();
-  std::vector<StreamState*> of_device;
+  std::vector<std::shared_ptr<StreamState>> of_device;
   {
     const std::scoped_lock lock(state.mutex);
-    for (StreamState* const stream : state.all) {
+    for (const auto& [handle, stream] : state.all) {
       if (stream->device == device) of_device.push_back(stream);
     }
     if (const auto found = state.default_streams.find(device); found != state.default_streams.end()) {
       of_device.push_back(found->second);
     }
   }
-  for (StreamState* const stream : of_device) stream->synchronize();
+  for (const auto& stream : of_device) stream->synchronize();
 }
 
 }  // namespace rondo::stand_in
@@ -145,8 +146,9 @@ Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned, int) {
   if (const Result result = entered_in_context("cuStreamCreateWithPriority"); result != Result::success) return result;
   Streams& state = streams();
   const std::scoped_lock lock(state.mutex);
-  *stream = make_stream(state, current_device());
-  state.all.insert(*stream);
+  const auto made = make_stream(state, current_device());
+  *stream = made.get();
+  state.all.emplace(*stream, made);
   count_live((*stream)->device, "stream(s)", 1);
   return Result::success;
 }
@@ -156,9 +158,9 @@ Result cuStreamDestroy_v2(StreamHandle handle) {
   StreamState& stream = stream_of(handle);
   Streams& state = streams();
   const std::scoped_lock lock(state.mutex);
-  state.all.erase(handle);
   count_live(stream.device, "stream(s)", -1);
   stream.end();
+  state.all.erase(handle);
   return Result::success;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <random>
 
@@ -13,8 +14,9 @@ namespace rondo::cuda {
 
 /// A thread that does what is queued, one after the other; before each it may wait for as long as the seed says.
 /// Nothing joins the thread: a destroyed stream does what it has left and goes, and may never come to its end when
-/// another process is dead that it waits for.
+/// another process is dead that it waits for. Whoever waits for the stream keeps it, whatever becomes of it meanwhile.
 struct StreamState {
+  static std::shared_ptr<StreamState> start(int on_device, std::uint64_t seed);
   StreamState(int on_device, std::uint64_t seed);
 
   const int device;
@@ -26,7 +28,7 @@ struct StreamState {
   /// What becomes of it: false when it is so already.
   bool capture(bool on);
   bool capturing();
-  /// No more is queued: the thread deletes the stream when all is done.
+  /// No more is queued: the thread ends when all is done.
   void end();
 
  private:

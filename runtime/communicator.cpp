@@ -83,6 +83,16 @@ void check_tag(const Group& group, Tag tag, const char* operation) {
               {group.rank(), -1, operation, 0, 0, 0, {}});
 }
 
+// What a caller gave of a device, refused in the words of whoever looked at it.
+std::shared_ptr<detail::DeviceBuffer> begin(const Group& group, const detail::DeviceBytes& data, int peer,
+                                            const char* operation) {
+  try {
+    return group.engine().device().begin(data, operation);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.cause(), {group.rank(), peer, operation, 0, 0, 0, {}});
+  }
+}
+
 [[noreturn]] void refuse_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {
   const std::string cause =
       data.data() == nullptr
@@ -199,36 +209,39 @@ void Communicator::send_bytes(std::span<const std::byte> data, ElementType type,
   complete(entry, *engine_, message);
 }
 
-Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag) {
-  Group& group = CommunicatorAccess::group(*this, "isend");
-  check_destination(group, to, "isend");
-  check_tag(group, tag, "isend");
-  check_buffer(group, data, "isend");
+Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag,
+                               const char* operation) {
+  Group& group = CommunicatorAccess::group(*this, operation);
+  check_destination(group, to, operation);
+  check_tag(group, tag, operation);
+  check_buffer(group, data, operation);
   Progress::Entry entry(engine_->progress());
   group.check();
   return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, data));
 }
 
-Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag) {
-  Group& group = CommunicatorAccess::group(*this, "isend");
+Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag,
+                                const char* operation) {
+  Group& group = CommunicatorAccess::group(*this, operation);
   const std::span bytes(static_cast<const std::byte*>(data.data), data.size);
-  check_destination(group, to, "isend");
-  check_tag(group, tag, "isend");
-  check_buffer(group, bytes, "isend");
+  check_destination(group, to, operation);
+  check_tag(group, tag, operation);
+  check_buffer(group, bytes, operation);
   Progress::Entry entry(engine_->progress());
   group.check();
-  auto device = engine_->device().begin(data, "isend");
+  auto device = begin(group, data, to, operation);
   return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, bytes, std::move(device)));
 }
 
-Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType type, int from, Tag tag) {
-  Group& group = CommunicatorAccess::group(*this, "irecv");
+Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType type, int from, Tag tag,
+                                const char* operation) {
+  Group& group = CommunicatorAccess::group(*this, operation);
   const std::span bytes(static_cast<std::byte*>(const_cast<void*>(data.data)), data.size);
-  check_source(group, from, "irecv");
-  check_buffer(group, bytes, "irecv");
+  check_source(group, from, operation);
+  check_buffer(group, bytes, operation);
   Progress::Entry entry(engine_->progress());
   group.check();
-  auto device = engine_->device().begin(data, "irecv");
+  auto device = begin(group, data, from, operation);
   return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, bytes, std::move(device)));
 }
 
@@ -241,10 +254,10 @@ Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int
   return receive(entry, group, from, tag, type, data);
 }
 
-Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {
-  Group& group = CommunicatorAccess::group(*this, "irecv");
-  check_source(group, from, "irecv");
-  check_buffer(group, data, "irecv");
+Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag, const char* operation) {
+  Group& group = CommunicatorAccess::group(*this, operation);
+  check_source(group, from, operation);
+  check_buffer(group, data, operation);
   Progress::Entry entry(engine_->progress());
   group.check();
   return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, data));

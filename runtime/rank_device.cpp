@@ -15,10 +15,14 @@
 namespace rondo::detail {
 namespace {
 
+Error refusal(Errc code, const char* operation, const std::string& cause) {
+  return {code, cause, {-1, -1, operation, 0, 0, 0, {}}};
+}
+
 const cuda::Driver& driver_for(const char* operation) {
   const cuda::DriverSearch& search = cuda::driver();
   if (search.driver) return *search.driver;
-  throw Error(Errc::cuda, fmt::format("{}: there is no CUDA driver: {}", operation, search.reason));
+  throw refusal(Errc::cuda, operation, "there is no CUDA driver: " + search.reason);
 }
 
 }  // namespace
@@ -89,8 +93,8 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
     buffer->before = device.local_events.record(handle_of(bytes.stream));
     return buffer;
   } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("{} of {} bytes at {:#x}: {}", operation, bytes.size,
-                                        cuda::address_of(bytes.data), error.what()));
+    throw refusal(Errc::cuda, operation,
+                  fmt::format("{} bytes at {:#x}: {}", bytes.size, cuda::address_of(bytes.data), error.what()));
   }
 }
 
@@ -102,30 +106,28 @@ void RankDevice::check_stream(CudaStream stream, const char* operation) const {
     const cuda::Driver& driver = opened_->context.driver();
     driver.must(driver.cuStreamIsCapturing, handle_of(stream), &status);
   } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("{}: {}", operation, error.what()));
+    throw refusal(Errc::cuda, operation, error.what());
   }
   if (status == cuda::CaptureStatus::none) return;
-  throw Error(Errc::invalid_argument,
-              fmt::format("{}: got a stream that is being captured into a graph: wanted one that is not, since a graph "
-                          "holds nothing of what ranks tell each other",
-                          operation));
+  throw refusal(Errc::invalid_argument, operation,
+                "got a stream that is being captured into a graph: wanted one that is not, since a graph holds nothing "
+                "of what ranks tell each other");
 }
 
 cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Driver& driver,
                                         const char* operation) const {
   const cuda::PointerFacts memory = cuda::classify_anywhere(driver, cuda::address_of(bytes.data));
   if (memory.kind == cuda::PointerFacts::Kind::host) {
-    throw Error(
-        Errc::invalid_argument,
-        fmt::format("{}: got a device_span of {} bytes at {:#x}, which is memory of the host: wanted memory of a "
-                    "device, or a std::span",
-                    operation, bytes.size, cuda::address_of(bytes.data)));
+    throw refusal(Errc::invalid_argument, operation,
+                  fmt::format("got a device_span of {} bytes at {:#x}, which is memory of the host: wanted memory of a "
+                              "device, or a std::span",
+                              bytes.size, cuda::address_of(bytes.data)));
   }
   const cuda::Address end = memory.base + memory.bytes;
   if (memory.kind == cuda::PointerFacts::Kind::device && end - cuda::address_of(bytes.data) < bytes.size) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("{}: got {} bytes at {:#x}, wanted at most {}: there the allocation ends", operation,
-                            bytes.size, cuda::address_of(bytes.data), end - cuda::address_of(bytes.data)));
+    throw refusal(Errc::invalid_argument, operation,
+                  fmt::format("got {} bytes at {:#x}, wanted at most {}: there the allocation ends", bytes.size,
+                              cuda::address_of(bytes.data), end - cuda::address_of(bytes.data)));
   }
   return memory;
 }
@@ -134,9 +136,9 @@ RankDevice::Opened& RankDevice::open_for(const cuda::PointerFacts& memory, const
                                          const char* operation) {
   if (!opened_) opened_ = std::make_unique<Opened>(driver, memory.device >= 0 ? memory.device : first_device(driver));
   if (memory.kind == cuda::PointerFacts::Kind::device && memory.device != opened_->context.device()) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("{}: got memory of device {}, wanted that of device {}: a rank uses one device", operation,
-                            memory.device, opened_->context.device()));
+    throw refusal(Errc::invalid_argument, operation,
+                  fmt::format("got memory of device {}, wanted that of device {}: a rank uses one device",
+                              memory.device, opened_->context.device()));
   }
   return *opened_;
 }
@@ -268,7 +270,7 @@ RankDevice::Allocation RankDevice::find(const DeviceBytes& bytes, const char* op
     open_for(memory, driver, operation);
     return {memory.base, memory.bytes};
   } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("{}: {}", operation, error.what()));
+    throw refusal(Errc::cuda, operation, error.what());
   }
 }
 

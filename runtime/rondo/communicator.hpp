@@ -65,7 +65,7 @@ class RONDO_EXPORT Communicator {
   }
   template <typename T, std::size_t N>
   [[nodiscard]] Work isend(std::span<T, N> data, int to, Tag tag = Tag{0}) {
-    return isend_bytes(std::as_bytes(data), type_of<T>(), to, tag);
+    return start_send(data, to, tag, "isend");
   }
 
   /// Receives into `data`, which may be longer than the message. `from` may be `any_source`, `tag` may be `any_tag`.
@@ -76,7 +76,7 @@ class RONDO_EXPORT Communicator {
   }
   template <typename T, std::size_t N>
   [[nodiscard]] Work irecv(std::span<T, N> data, int from, Tag tag = Tag{0}) {
-    return irecv_bytes(std::as_writable_bytes(data), type_of<T>(), from, tag);
+    return start_recv(data, from, tag, "irecv");
   }
 
   /// Sends and receives at once, so that neighbours can exchange without a deadlock.
@@ -93,22 +93,21 @@ class RONDO_EXPORT Communicator {
 
   template <typename T>
   void send(device_span<T> data, int to, Tag tag = Tag{0}) {
-    isend(data, to, tag).wait();
+    start_send(data, to, tag, "send").wait();
   }
   template <typename T>
   [[nodiscard]] Work isend(device_span<T> data, int to, Tag tag = Tag{0}) {
-    return isend_device(detail::DeviceBytes(data), type_of<T>(), to, tag);
+    return start_send(data, to, tag, "isend");
   }
   template <typename T>
   Status recv(device_span<T> data, int from, Tag tag = Tag{0}) {
-    Work work = irecv(data, from, tag);
+    Work work = start_recv(data, from, tag, "recv");
     work.wait();
     return work.status();
   }
   template <typename T>
   [[nodiscard]] Work irecv(device_span<T> data, int from, Tag tag = Tag{0}) {
-    static_assert(!std::is_const_v<T>, "a receive writes");
-    return irecv_device(detail::DeviceBytes(data), type_of<T>(), from, tag);
+    return start_recv(data, from, tag, "irecv");
   }
   template <typename T, typename U>
   Status sendrecv(device_span<T> out, int to, device_span<U> in, int from, Tag tag = Tag{0}) {
@@ -127,11 +126,11 @@ class RONDO_EXPORT Communicator {
 
   template <typename T>
   void send(any_span<T> data, int to, Tag tag = Tag{0}) {
-    isend(data, to, tag).wait();
+    start_send(data, to, tag, "send").wait();
   }
   template <typename T>
   [[nodiscard]] Work isend(any_span<T> data, int to, Tag tag = Tag{0}) {
-    return data.on_device() ? isend(data.device(), to, tag) : isend(data.host(), to, tag);
+    return start_send(data, to, tag, "isend");
   }
   template <typename T>
   Status recv(any_span<T> data, int from, Tag tag = Tag{0}) {
@@ -139,7 +138,7 @@ class RONDO_EXPORT Communicator {
   }
   template <typename T>
   [[nodiscard]] Work irecv(any_span<T> data, int from, Tag tag = Tag{0}) {
-    return data.on_device() ? irecv(data.device(), from, tag) : irecv(data.host(), from, tag);
+    return start_recv(data, from, tag, "irecv");
   }
   template <typename T, typename U>
   Status sendrecv(any_span<T> out, int to, any_span<U> in, int from, Tag tag = Tag{0}) {
@@ -163,20 +162,48 @@ class RONDO_EXPORT Communicator {
     return element_type_of<Value>;
   }
 
+  // `operation` is what the caller called.
+  template <typename T, std::size_t N>
+  Work start_send(std::span<T, N> data, int to, Tag tag, const char* operation) {
+    return isend_bytes(std::as_bytes(data), type_of<T>(), to, tag, operation);
+  }
+  template <typename T>
+  Work start_send(device_span<T> data, int to, Tag tag, const char* operation) {
+    return isend_device(detail::DeviceBytes(data), type_of<T>(), to, tag, operation);
+  }
+  template <typename T>
+  Work start_send(any_span<T> data, int to, Tag tag, const char* operation) {
+    return data.on_device() ? start_send(data.device(), to, tag, operation)
+                            : start_send(data.host(), to, tag, operation);
+  }
+  template <typename T, std::size_t N>
+  Work start_recv(std::span<T, N> data, int from, Tag tag, const char* operation) {
+    return irecv_bytes(std::as_writable_bytes(data), type_of<T>(), from, tag, operation);
+  }
+  template <typename T>
+  Work start_recv(device_span<T> data, int from, Tag tag, const char* operation) {
+    static_assert(!std::is_const_v<T>, "a receive writes");
+    return irecv_device(detail::DeviceBytes(data), type_of<T>(), from, tag, operation);
+  }
+  template <typename T>
+  Work start_recv(any_span<T> data, int from, Tag tag, const char* operation) {
+    return data.on_device() ? start_recv(data.device(), from, tag, operation)
+                            : start_recv(data.host(), from, tag, operation);
+  }
   template <typename Out, typename In>
   Status exchange(Out out, int to, In in, int from, Tag tag) {
-    Work received = irecv(in, from, tag);
-    Work sent = isend(out, to, tag);
+    Work received = start_recv(in, from, tag, "sendrecv");
+    Work sent = start_send(out, to, tag, "sendrecv");
     received.wait();
     sent.wait();
     return received.status();
   }
   void send_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
-  Work isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
+  Work isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag, const char* operation);
   Status recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);
-  Work irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);
-  Work isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag);
-  Work irecv_device(const detail::DeviceBytes& data, ElementType type, int from, Tag tag);
+  Work irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag, const char* operation);
+  Work isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag, const char* operation);
+  Work irecv_device(const detail::DeviceBytes& data, ElementType type, int from, Tag tag, const char* operation);
   Status sendrecv_bytes(std::span<const std::byte> out, ElementType out_type, int to, std::span<std::byte> in,
                         ElementType in_type, int from, Tag tag);
   void close() noexcept;

@@ -185,6 +185,34 @@ void first_memory(Communicator& world) {
   require(cuda::classify_anywhere(driver, address_of(buffer)).device == number % count, "whose memory it is");
 }
 
+/// What is refused says which rank's call it was, to whom, in the caller's words.
+void refused_by_name(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 100);
+  std::vector<std::byte> host(100);
+  const int other = 1 - world.rank();
+  const device_span<std::byte> wrong(host.data(), host.size());
+  const auto named = [&](const std::string& operation, int peer, auto&& call) {
+    const Error error = expect_error(call);
+    require(error.operation() == operation, "the operation of an error");
+    require(error.rank() == world.rank() && error.peer() == peer, "the ranks of an error");
+    const std::string beginning = "rondo: rank " + std::to_string(world.rank()) + ": " + operation + ": ";
+    require(std::string(error.what()).starts_with(beginning), "the beginning of an error");
+  };
+  named("send", other, [&] { world.send(wrong, other); });
+  named("isend", other, [&] { world.isend(wrong, other).wait(); });
+  named("recv", other, [&] { world.recv(wrong, other); });
+  named("irecv", other, [&] { world.irecv(wrong, other).wait(); });
+  named("sendrecv", other, [&] { world.sendrecv(buffer.span(), other, wrong, other); });
+  named("send", 2, [&] { world.send(buffer.span(), 2); });
+  named("isend", 2, [&] { world.isend(buffer.span(), 2).wait(); });
+  named("recv", 2, [&] { world.recv(buffer.span(), 2); });
+  named("irecv", 2, [&] { world.irecv(buffer.span(), 2).wait(); });
+  named("sendrecv", 2, [&] { world.sendrecv(std::span(host), other, buffer.span(), 2); });
+  named("send", 2, [&] { world.send(any_span(host.data(), host.size()), 2); });
+  named("send", 2, [&] { world.send(any_span(buffer.data(), buffer.size()), 2); });
+}
+
 /// The first memory of a rank is managed, in a context of the second device for rank 1.
 void managed_first(Communicator& world) {
   using cuda::Address;
@@ -250,6 +278,7 @@ Acts message_memory() {
       {"unmappable", unmappable},
       {"more-than-fits", more_than_fits},
       {"no-room", no_room},
+      {"refused-by-name", refused_by_name},
       {"first-memory", first_memory},
       {"managed-first", managed_first},
       {"sender-leaves-and-frees", sender_leaves_and_frees},

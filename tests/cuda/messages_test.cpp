@@ -114,6 +114,10 @@ TEST_CASE("a stream waits for what is received instead of the host", "[cuda][mes
 
 TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messages]") { check_messages(2, "mistakes"); }
 
+TEST_CASE("what is refused of a device's memory names the call and the ranks", "[cuda][messages]") {
+  check_ranks(MESSAGE_RANK, 2, "refused-by-name");
+}
+
 TEST_CASE("memory that is freed too soon is an error of who freed it", "[cuda][messages]") {
   check_messages(2, "freed-too-soon");
   // What is still to be sent then cannot be mapped, which the log says.

@@ -17,7 +17,7 @@ using rondo::testing::is_stand_in;
 namespace {
 
 void check_death(int ranks, const std::string& act, std::vector<std::string> variables = {}) {
-  variables.emplace_back("FAKECUDA_COPY_MS=3000");
+  variables.insert(variables.end(), {"FAKECUDA_COPY_MS=3000", "RONDO_EAGER_LIMIT=64"});
   INFO(act);
   check_failure(words_for(ranks, {DEATH_RANK, act}, variables), kSoonMilliseconds, [&](const Failure& failure) {
     INFO(failure.ended.out << failure.ended.err);

@@ -14,7 +14,9 @@ TEST_CASE("a job gives back all the memory that it took of the device", "[cuda][
   const int ranks = GENERATE(1, 2, 3);
   for (const char* const act : {"all", "outlives-the-communicator"}) {
     check_ranks(MEMORY_RANK, ranks, act);
-    check_ranks(MEMORY_RANK, ranks, act, {"FAKECUDA_SEED=1", "FAKECUDA_MAPPABLE=" + std::to_string(16 << 20)});
+    check_ranks(MEMORY_RANK, ranks, act, {"RONDO_EAGER_LIMIT=64"});
+    check_ranks(MEMORY_RANK, ranks, act,
+                {"RONDO_EAGER_LIMIT=64", "FAKECUDA_SEED=1", "FAKECUDA_MAPPABLE=" + std::to_string(16 << 20)});
   }
 }
 

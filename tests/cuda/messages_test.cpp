@@ -149,7 +149,8 @@ TEST_CASE("ranks that see one device each map each other's memory where those re
   if (!is_stand_in()) return;
   const std::string visible = "CUDA_VISIBLE_DEVICES=$RONDO_RANK";
   for (const char* const act : {"around", "many", "coming-and-going", "sender-is-behind", "stream-waits"}) {
-    const auto ended = run_ranks_with_own(visible, MESSAGE_RANK, 2, act, {"FAKECUDA_DEVICES=2", "RONDO_LOG=info"});
+    const auto ended =
+        run_ranks_with_own(visible, MESSAGE_RANK, 2, act, with_long_messages({"FAKECUDA_DEVICES=2", "RONDO_LOG=info"}));
     INFO(act << ": " << ended.out << ended.err);
     CHECK(ended.status == 0);
     CHECK_THAT(ended.err, ContainsSubstring("rank 0: the device is another, which is not visible here: its memory is "
@@ -157,8 +158,8 @@ TEST_CASE("ranks that see one device each map each other's memory where those re
     CHECK_THAT(ended.err, !ContainsSubstring("goes through the host"));
   }
   // Otherwise the log says, once, that they do not.
-  const auto ended =
-      run_ranks_with_own(visible, MESSAGE_RANK, 2, "around", {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"});
+  const auto ended = run_ranks_with_own(visible, MESSAGE_RANK, 2, "around",
+                                        with_long_messages({"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"}));
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK(lines_of(ended.err).size() == 2);
@@ -169,8 +170,9 @@ TEST_CASE("ranks that see one device each map each other's memory where those re
 
 TEST_CASE("ranks that number the same devices differently know that they are the same", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  const auto ended = run_ranks_with_own("CUDA_VISIBLE_DEVICES=$RONDO_RANK,$((1 - $RONDO_RANK))", MESSAGE_RANK, 2,
-                                        "around", {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=info"});
+  const auto ended =
+      run_ranks_with_own("CUDA_VISIBLE_DEVICES=$RONDO_RANK,$((1 - $RONDO_RANK))", MESSAGE_RANK, 2, "around",
+                         with_long_messages({"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=info"}));
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   // Rank 1's device 1 is what rank 0 calls 0.
@@ -219,14 +221,14 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
 TEST_CASE("where no more can be mapped, what nobody uses makes room", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   const std::string most = "FAKECUDA_MAPPABLE=" + std::to_string(3 << 21);
-  check_ranks(MESSAGE_RANK, 3, "more-than-fits", {most});
-  check_ranks(MESSAGE_RANK, 3, "more-than-fits", {most, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+  check_messages(3, "more-than-fits", {most});
+  check_messages(3, "more-than-fits", {most, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
 }
 
 TEST_CASE("where all that is mapped is in use, the rest goes through the host, which the log says once",
           "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  const auto ended = run_ranks(MESSAGE_RANK, 3, "no-room", {"FAKECUDA_MAPPABLE=" + std::to_string(1 << 21)});
+  const auto ended = run_messages(3, "no-room", {"FAKECUDA_MAPPABLE=" + std::to_string(1 << 21)});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK(lines_of(ended.err).size() == 1);

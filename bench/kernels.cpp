@@ -66,7 +66,7 @@ class Vectors {
   double copying() {
     return best_GBps(2 * into_.size(), [&] { std::memcpy(into_.data(), left_.data(), into_.size()); });
   }
-  double combining(detail::Fold fold, ElementType type, std::size_t bytes) {
+  double combining(detail::FoldKernel fold, ElementType type, std::size_t bytes) {
     const std::array<const std::byte*, 2> inputs{left_.data(), right_.data()};
     const std::size_t count = bytes / element_bytes(type);
     const std::size_t repeats = std::max<std::size_t>(into_.size() / bytes / 8, 1);
@@ -95,7 +95,7 @@ int kernels_command(const std::vector<std::string>& arguments) {
   for (const auto& [instructions, kernels] : settings.all ? variants : variants.last(1)) {
     for (std::size_t type = 0; type < detail::kElementTypes; ++type) {
       for (std::size_t kind = 0; kind < detail::kReduceKinds; ++kind) {
-        const detail::Fold fold = kernels->fold[type][kind];
+        const detail::FoldKernel fold = kernels->fold[type][kind];
         if (fold == nullptr) continue;
         const auto element = static_cast<ElementType>(type);
         const double memory = vectors.combining(fold, element, settings.bytes);

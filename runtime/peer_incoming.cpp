@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/engine.hpp"
+#include "runtime/peer.hpp"
+
+// What a peer's link brings, and where it goes.
+
+namespace rondo::detail {
+
+void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
+  if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, payload);
+  if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
+    return handle(header);
+  }
+  const Landing landing = land(header);
+  if (landing.receive) {
+    landing.receive->take(payload);
+  } else if (landing.unexpected) {
+    landing.unexpected->payload.assign(payload);
+  }
+  finish(header, landing);
+}
+
+bool Peer::expects(const FrameHeader& header) const {
+  if (header.kind != FrameKind::eager) return true;
+  Group* const group = engine_.find_group(header.communicator);
+  return group && group->awaits(header, group->member(world_rank_));
+}
+
+std::byte* Peer::accept(const FrameHeader& header) {
+  if (header.kind == FrameKind::device) {
+    inbox_.resize(std::min<std::size_t>(header.bytes, kLongestDeviceFrame));
+    return header.bytes == inbox_.size() ? inbox_.data() : nullptr;
+  }
+  landing_ = land(header);
+  if (landing_.receive) return landing_.receive->place();
+  if (!landing_.unexpected) return nullptr;
+  landing_.unexpected->payload.resize(static_cast<std::size_t>(header.bytes));
+  return landing_.unexpected->payload.data();
+}
+
+void Peer::arrived(const FrameHeader& header) {
+  if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, inbox_);
+  const Landing landing = std::exchange(landing_, {});
+  if (landing.receive) landing.receive->landed();
+  finish(header, landing);
+}
+
+// The payload is where it belongs, or thrown away.
+void Peer::finish(const FrameHeader& header, const Landing& landing) {
+  if (header.kind == FrameKind::data) return;
+  Unexpected* const unexpected = landing.unexpected;
+  if (!unexpected) return consumed(header);
+  unexpected->complete = true;
+  ReceiveMessage* const claimant = std::exchange(unexpected->claimed_by, nullptr);
+  if (!claimant) return;
+  claimant->take(unexpected->payload);
+  claimant->group().drop_unexpected(*unexpected);
+}
+
+Peer::Landing Peer::land(const FrameHeader& header) {
+  if (header.kind == FrameKind::eager) return land_eager(header);
+  if (header.kind == FrameKind::late) return land_late(header);
+  ReceiveMessage* const receive = take_awaiting(header.id);
+  if (receive && header.bytes != receive->status().bytes) {
+    receive->fail(std::make_exception_ptr(
+        Error(Errc::protocol, fmt::format("rank {} announced {} bytes and sent {}", receive->peer_rank(),
+                                          receive->status().bytes, header.bytes))));
+    return {};
+  }
+  return {receive, nullptr};
+}
+
+Peer::Landing Peer::land_eager(const FrameHeader& header) {
+  // More than was promised memory for: not what a rondo peer sends.
+  if (cost_of(header) > window_) {
+    reject("it sent a frame longer than its window");
+    return {};
+  }
+  Group* const group = engine_.find_group(header.communicator);
+  if (!group) return {nullptr, engine_.keep_early(header, world_rank_)};
+  const int source = group->member(world_rank_);
+  if (group->poisoned() || source < 0) return {};
+  const bool collective = header.context == FrameHeader::collective;
+  if (collective && !group->check_call(header, source)) return {};
+  ReceiveMessage* const receive = group->match(header, source);
+  if (!receive) return {nullptr, &group->add_unexpected(header, source)};
+  if (receive->refuse(header, source)) return {};
+  receive->source_ = this;
+  return {receive, nullptr};
+}
+
+Peer::Landing Peer::land_late(const FrameHeader& header) {
+  const auto announced = take_announced(header.id);
+  if (announced && announced->header.bytes == header.bytes && announced->header.context == header.context)
+    return announced->landing;
+  reject("it sent a payload that it had not announced");
+  return {};
+}
+
+std::optional<Peer::Announced> Peer::take_announced(std::uint32_t id) {
+  const auto found =
+      std::find_if(announced_.begin(), announced_.end(), [&](const Announced& one) { return one.header.id == id; });
+  if (found == announced_.end()) return std::nullopt;
+  const Announced announced = *found;
+  announced_.erase(found);
+  return announced;
+}
+
+void Peer::arrived_announce(const FrameHeader& header) {
+  const Landing landing = land_eager(header);
+  if (landing.receive) {
+    landing.receive->state_ = ReceiveMessage::State::awaits_data;
+    landing.receive->expect_from(*this);
+  }
+  announced_.push_back({header, landing});
+}
+
+void Peer::recalled(const FrameHeader& header) {
+  const auto announced = take_announced(header.id);
+  if (!announced) return reject("it took back what it had not announced");
+  consumed(announced->header);
+  const auto [receive, unexpected] = announced->landing;
+  if (receive) give_up(*receive);
+  if (!unexpected) return;
+  if (unexpected->claimed_by) give_up(*unexpected->claimed_by);
+  engine_.drop_unexpected(*unexpected);
+}
+
+void Peer::give_up(ReceiveMessage& receive) const {
+  receive.fail(std::make_exception_ptr(
+      Error(Errc::peer_failed, fmt::format("{}: the sender gave the message up", receive.describe()))));
+}
+
+void Peer::handle(const FrameHeader& header) {
+  switch (header.kind) {
+    case FrameKind::announce: return arrived_announce(header);
+    case FrameKind::rts: return arrived_rts(header);
+    case FrameKind::cts: {
+      engine_.device_messages().answered(world_rank_, header.id);
+      const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
+                                      [&](const auto& entry) { return entry.first == header.id; });
+      if (found == awaiting_cts_.end()) {
+        if (header.number != 0) cancel(FrameKind::cancel, header.number);
+        return;
+      }
+      SendMessage& message = *found->second;
+      awaiting_cts_.erase(found);
+      if (header.number == 0) return message.not_wanted();
+      message.clear_to_send(header.number);
+      return message.device_ ? engine_.device_messages().begin(message, *this, header.id) : transmit(message);
+    }
+    case FrameKind::cancel:
+    case FrameKind::recall:
+      // Of a failure this rank hears the cause itself, if not yet then soon.
+      if (header.number != 0 && engine_.control()) return;
+      if (header.kind == FrameKind::recall) return recalled(header);
+      if (ReceiveMessage* const receive = take_awaiting(header.id)) give_up(*receive);
+      return;
+    case FrameKind::credit: credit_ = std::min(credit_ + header.bytes, window_); return;
+    case FrameKind::bye:
+      bye_received_ = true;
+      if (header.number == 0) return engine_.peer_left(*this);
+      return engine_.peer_lost(*this, "it left after an error");
+    case FrameKind::device:
+    case FrameKind::eager:
+    case FrameKind::late:
+    case FrameKind::data: break;
+  }
+  reject("it sent a frame of an unknown kind");
+}
+
+void Peer::arrived_rts(const FrameHeader& header) {
+  Group* const group = engine_.find_group(header.communicator);
+  if (!group) {
+    if (Unexpected* const early = engine_.keep_early(header, world_rank_)) early->complete = true;
+    return;
+  }
+  const int source = group->member(world_rank_);
+  if (group->poisoned() || source < 0) return decline(header);
+  if (header.context == FrameHeader::collective && !group->check_call(header, source)) return decline(header);
+  ReceiveMessage* const receive = group->match(header, source);
+  if (!receive) {
+    group->add_unexpected(header, source).complete = true;
+  } else if (receive->refuse(header, source)) {
+    decline(header);
+  } else {
+    receive->source_ = this;
+    request(*receive, header);
+  }
+}
+
+void Peer::passed(Descriptor descriptor, std::uint64_t number) { engine_.keep_passed(number, std::move(descriptor)); }
+
+void Peer::closed(const std::string& cause) { reject(cause + " without a goodbye"); }
+
+void Peer::reject(const std::string& fault) {
+  if (gone_ || bye_received_) return;
+  engine_.peer_lost(*this, fault);
+}
+
+}  // namespace rondo::detail

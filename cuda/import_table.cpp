@@ -52,6 +52,10 @@ bool ImportTable::has(RegionId region) const noexcept {
   return found != imports_.end() && !found->second.ended;
 }
 
+bool ImportTable::in_use() const noexcept {
+  return std::any_of(imports_.begin(), imports_.end(), [](const auto& import) { return import.second.uses > 0; });
+}
+
 ImportTable::Import& ImportTable::find(RegionId region) {
   const auto found = imports_.find(region);
   if (found != imports_.end() && !found->second.ended) return found->second;

@@ -51,6 +51,8 @@ class ImportTable {
   void announce(const RegionDescription& region);
   /// It has been described, and not ended.
   bool has(RegionId region) const noexcept;
+  /// Somebody has an address of a region: they must be done before this object goes.
+  bool in_use() const noexcept;
   /// `bytes` bytes at `offset` of a region. Nothing: a region at the same place is still being closed, ask again when
   /// uses have ended. Throws RegionError for a region that there is not, or not that much of; CudaError when it cannot
   /// be mapped.

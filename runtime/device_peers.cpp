@@ -252,7 +252,7 @@ void DevicePeers::poll() {
         engine_.peer(rank).tell_of_device(encode_device_frame(DeviceUnmapped{region}));
       }
     }
-    if (remote.ends && !engine_.device().busy()) close(rank, remote);
+    if (remote.ends && !engine_.device().busy() && !remote.in_use()) close(rank, remote);
   }
 }
 
@@ -271,7 +271,7 @@ void DevicePeers::leave() {
   rank.stop();
   if (rank.stuck()) engine_.log().warn("the device waits for a rank that has died: what it was given stays mapped");
   for (auto& [world_rank, remote] : remotes_) {
-    if (!rank.stuck()) {
+    if (!rank.stuck() && !remote.in_use()) {
       remote.imports.reset();
       remote.events.reset();
     }

@@ -63,7 +63,8 @@ class DevicePeers {
   void gone(int world_rank);
   /// Never blocks, never throws.
   void poll();
-  /// This rank leaves: nothing of the others' stays mapped, and they are asked to close what they have of ours.
+  /// This rank leaves: nothing of the others' stays mapped but for operations that are not over, and they are asked to
+  /// close what they have of ours.
   void leave();
   /// They have, all that are still there.
   bool left() const noexcept;
@@ -84,6 +85,9 @@ class DevicePeers {
     bool told = false;     ///< it has our hello, and may have opened what that speaks of
     bool refused = false;  ///< it cannot be reached, which has been logged
     bool ends = false;     ///< what we have of it is to be closed
+
+    /// An operation that is not over has an address of its memory.
+    bool in_use() const noexcept { return imports && imports->in_use(); }
   };
 
   /// There is one.

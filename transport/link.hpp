@@ -112,8 +112,8 @@ class Link {
 
   /// Messages longer than this are better fetched by the receiver with `pull` than sent; 0: it cannot be done here.
   virtual std::size_t pull_from() const noexcept { return 0; }
-  /// What a message that may be fetched tells beside its address. Nothing: nobody would hear of it if it were voided, so
-  /// that nothing may be fetched.
+  /// What a message that may be fetched tells beside its address. Nothing: nobody would hear of it if it were voided,
+  /// so that nothing may be fetched.
   virtual std::optional<std::uint64_t> pull_ticket() const noexcept { return std::nullopt; }
   /// Before memory that was offered is given back without having been fetched: no ticket from before is good any more.
   virtual void void_tickets() noexcept {}

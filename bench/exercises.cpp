@@ -1,5 +1,6 @@
 #include "bench/exercises.hpp"
 
+#include <utility>
 #include <vector>
 
 #include <rondo/allocate.hpp>
@@ -37,24 +38,6 @@ class RondoWire {
   std::vector<Work> works_;
 };
 
-/// Elements in memory that all ranks map: `most` on every rank, of which this one uses the first `count`.
-template <typename T>
-class SharedElements {
- public:
-  SharedElements(Communicator& communicator, std::size_t most, std::size_t count)
-      : memory_(allocate<T>(communicator, most)), elements_(memory_.span().first(count)) {}
-
-  std::span<T> host() { return elements_; }
-  std::span<const T> host() const { return elements_; }
-  std::span<T> given() { return elements_; }
-  void put() {}
-  void get() const {}
-
- private:
-  SharedBuffer<T> memory_;
-  std::span<T> elements_;
-};
-
 class Barrier final : public Exercise {
  public:
   Barrier(Communicator& communicator, const Settings& settings)
@@ -83,10 +66,12 @@ std::unique_ptr<Exercise> make_point_to_point(Communicator& communicator, const 
   return with_type(settings.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Exercise> {
     const int rank = communicator.rank();
     if (settings.allocate) {
+      // As much on every rank, of which each uses what it needs.
       const bool windows = settings.operation == Operation::bandwidth;
       const int messages = windows ? window_for(settings, shape.bytes) : 1;
       const auto elements = [&](std::size_t count) {
-        return SharedElements<T>(communicator, shape.count * static_cast<std::size_t>(messages), count);
+        auto memory = allocate<T>(communicator, shape.count * static_cast<std::size_t>(messages));
+        return HostElements<T, SharedBuffer<T>>(std::move(memory), count);
       };
       return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape, elements);
     }

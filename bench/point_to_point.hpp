@@ -29,20 +29,22 @@ concept Wire = requires(W& wire, Data data, std::span<T> answer, int rank, int w
   wire.recv(answer, rank);
 };
 
-/// What messages are made of: elements of the host. DeviceElements are the other kind.
-template <typename T>
+/// What messages are made of: the first `count` elements of memory of the host. DeviceElements are the other kind.
+template <typename T, typename Memory = std::vector<T>>
 class HostElements {
  public:
-  explicit HostElements(std::size_t count) : elements_(count) {}
+  explicit HostElements(std::size_t count) : HostElements(Memory(count), count) {}
+  HostElements(Memory memory, std::size_t count) : memory_(std::move(memory)), count_(count) {}
 
-  std::span<T> host() { return elements_; }
-  std::span<const T> host() const { return elements_; }
-  std::span<T> given() { return elements_; }
+  std::span<T> host() { return {memory_.data(), count_}; }
+  std::span<const T> host() const { return {memory_.data(), count_}; }
+  std::span<T> given() { return host(); }
   void put() {}
   void get() const {}
 
  private:
-  std::vector<T> elements_;
+  Memory memory_;
+  std::size_t count_;
 };
 
 /// Rank 0 sends, rank 1 answers with as much. Other ranks do nothing.

@@ -108,6 +108,13 @@ TEST_CASE("every collective gives right results on allocated buffers", "[bench][
   CHECK(outcome.status == 0);
 }
 
+TEST_CASE("messages of allocated buffers are right", "[bench][process]") {
+  const std::string operation = GENERATE(as<std::string>(), "latency", "bandwidth");
+  const Outcome outcome = bench(operation + " --allocate -n 3 --sizes 4,100K,1M -i 12 -w 2");
+  INFO(operation << "\n" << outcome.output);
+  CHECK(outcome.status == 0);
+}
+
 TEST_CASE("element types and operators give right results", "[bench][process]") {
   const std::string options = GENERATE(as<std::string>(), "-t int8 -o prod", "-t uint64 -o avg", "-t half",
                                        "-t half -o avg", "-t bfloat16 -o max", "-t double -o prod", "-t complex64",

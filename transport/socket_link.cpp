@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -28,6 +29,10 @@ constexpr int kReadsPerPoll = 16;
 // than those that the kernel grows takes half as long where cores share a cache; where they do not, less than this
 // costs a tenth.
 constexpr int kLocalBufferBytes = 1 << 20;
+
+// And its congestion control, whatever the system's: within a host nothing is lost and no line is shared. What spreads
+// packets over time (bbr) takes a quarter longer for 16 MiB. Every Linux has this one, open to all.
+constexpr std::string_view kLocalCongestionControl = "reno";
 
 // Frames that follow each other with nothing coming back: from so many on, while they are no longer than that, the
 // system keeps each back until what went before is acknowledged, and what has gathered goes in one packet (Nagle's
@@ -112,6 +117,9 @@ SocketLink::SocketLink(Descriptor socket, std::size_t spill_bytes)
   const int bytes = kLocalBufferBytes;
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  if (!tcp_) return;
+  ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_CONGESTION, kLocalCongestionControl.data(),
+               socklen_t{kLocalCongestionControl.size()});
 }
 
 SocketLink::~SocketLink() = default;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -309,6 +310,16 @@ TEST_CASE("who waits for more acknowledges what has come", "[transport][socket_l
   while (ends.second->poll(right) == 0) continue;
   while (ends.second->poll(right) != 0) continue;
   CHECK(set(*ends.second, TCP_QUICKACK));
+}
+
+TEST_CASE("within a host no packet is held back to spread the load", "[transport][socket_link]") {
+  const Ends ends = tcp4_pair();
+  for (const Link* link : {ends.first.get(), ends.second.get()}) {
+    std::array<char, 16> name{};
+    socklen_t length = name.size();
+    REQUIRE(::getsockopt(link->descriptor(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) == 0);
+    CHECK(std::string(name.data()) == "reno");
+  }
 }
 
 TEST_CASE("a socket that brings no frames of ours is given up", "[transport][socket_link]") {

@@ -228,6 +228,9 @@ void Progress::help() {
     const std::uint64_t entries = entries_;
     helper_wake_.wait_for(lock, kHelperGrace);
     if (stop_ || entries != entries_) continue;
+    // Whoever is parked while nobody drives has been told so, and is on its way. What it waits for need not be what
+    // this thread drives for: it would not be told again.
+    if (driver_ == Driver::none && parked_ > 0) continue;
     if (driver_ == Driver::none) {
       help_until_called(lock, entries);
     } else {

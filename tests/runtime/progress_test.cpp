@@ -1,10 +1,14 @@
+#include <sched.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <rondo/all_reduce.hpp>
@@ -45,6 +49,33 @@ double cpu_seconds() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
+
+/// While it lives, this thread shares a core with one that always computes, and has to wait for its turns. Its priority
+/// stays low.
+class Starved {
+ public:
+  Starved() {
+    CPU_SET(static_cast<std::size_t>(::sched_getcpu()), &core_);
+    require(::sched_getaffinity(0, sizeof before_, &before_) == 0, "sched_getaffinity");
+    require(::sched_setaffinity(0, sizeof core_, &core_) == 0, "sched_setaffinity");
+    busy_ = std::thread([this] {
+      while (!over_) compute_for(1ms);
+    });
+    require(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 5) == 0, "setpriority");
+  }
+  ~Starved() {
+    over_ = true;
+    busy_.join();
+    ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+  Starved(const Starved&) = delete;
+  Starved& operator=(const Starved&) = delete;
+
+ private:
+  cpu_set_t core_{}, before_{};
+  std::atomic<bool> over_ = false;
+  std::thread busy_;
+};
 
 }  // namespace
 
@@ -105,4 +136,39 @@ TEST_CASE("eight ranks that wait use less than 1% of a core", "[runtime][progres
   CAPTURE(used);
   std::sort(used.begin(), used.end());
   CHECK(used[used.size() / 2] < 0.01 * std::chrono::duration<double>(kWait).count());
+}
+
+TEST_CASE("who had no core when it was to drive hears of what comes all the same", "[runtime][progress]") {
+  Config config;
+  config.timeout = kHangs;
+  const auto body = [](Communicator& world) {
+    constexpr int kRounds = 15;
+    constexpr Tag kLong{1}, kAsk{2}, kAnswer{3};
+    std::vector<char> pending(1 << 20);
+    char word = 0;
+    if (world.rank() == 0) {
+      // What the helper drives for is not over before the end.
+      Work send = world.isend(std::span(pending), 1, kLong);
+      compute_for(10ms);
+      {
+        const Starved starved;
+        for (int round = 0; round < kRounds; ++round) {
+          world.send(std::span(&word, 1), 1, kAsk);
+          compute_for(3ms);
+          world.recv(std::span(&word, 1), 1, kAnswer);
+        }
+      }
+      world.send(std::span(&word, 1), 1, kAsk);
+      send.wait();
+    } else {
+      for (int round = 0; round < kRounds; ++round) {
+        world.recv(std::span(&word, 1), 0, kAsk);
+        compute_for(100ms);
+        world.send(std::span(&word, 1), 0, kAnswer);
+      }
+      world.recv(std::span(&word, 1), 0, kAsk);
+      world.recv(std::span(pending), 0, kLong);
+    }
+  };
+  run_ranks(2, body, config);
 }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <rondo/error.hpp>
-#include <rondo/tuning.hpp>
 
 #include "runtime/engine.hpp"
 #include "runtime/group.hpp"
@@ -27,28 +26,23 @@ constexpr std::size_t kDeviceChunkBytes = std::size_t{4} << 20;
 /// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
 bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
   question.deterministic = question.by_counts = false;
-  question.on_device = question.commutative = question.one_host = question.hosts = question.hosts_in_order = true;
+  question.on_device = question.commutative = question.one_host = true;
+  question.hosts = question.hosts_in_order = question.hosts_alike = true;
   return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
 }
 
 /// The call's wish, else the configuration's where it is possible, else the table's answer.
 Choice choice_for(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
   const Engine::Settings& settings = group.engine().settings();
-  const bool commutative = request.reduction.commutative();
-  Question question;
-  question.collective = request.collective;
+  Question question = question_for(request.collective, group);
   // What I send in all_to_all by counts is not what others send: a question that all ranks ask alike leaves it out.
   const bool agreed = request.collective != Collective::all_to_all || !request.by_counts;
   question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
   question.by_counts = !agreed;
-  question.ranks = group.size();
   question.on_device = request.on_device();
-  question.oversubscribed = settings.oversubscribed;
-  question.commutative = commutative;
-  question.one_host = agreed && group.one_host();
+  question.commutative = request.reduction.commutative();
+  question.one_host &= agreed;
   question.deterministic = is_deterministic(request, group);
-  question.hosts = group.hosts() != nullptr;
-  question.hosts_in_order = question.hosts && group.hosts()->in_order();
 
   Algorithm asked = request.options.algorithm;
   const auto index = static_cast<std::size_t>(request.collective);
@@ -112,12 +106,35 @@ Plan plan_for(const CollectiveCall& request, Arguments& arguments, const Choice&
 
 }  // namespace
 
+Question question_for(Collective collective, const Group& group) {
+  Question question;
+  question.collective = collective;
+  question.ranks = group.size();
+  question.oversubscribed = group.engine().settings().oversubscribed;
+  question.one_host = group.one_host();
+  if (const Hosts* const hosts = group.hosts()) {
+    question.hosts = true;
+    question.hosts_in_order = hosts->in_order();
+    question.hosts_alike = hosts->alike();
+  }
+  return question;
+}
+
 Prepared::Prepared(const CollectiveCall& request, const Group& group)
     : arguments(check_arguments(request, group.rank(), group.size())) {
   const Choice choice = choice_for(request, arguments, group);
   call = call_for(request, arguments, choice, group);
   plan = plan_for(request, arguments, choice, group);
 }
+
+namespace {
+
+/// The key tells all of it.
+bool may_be_known(const CollectiveCall& request) noexcept {
+  return !request.by_counts && !request.on_device() && request.reduction.kind() != ReduceKind::custom;
+}
+
+}  // namespace
 
 RecentCalls& RecentCalls::of(Group& group) {
   if (!group.recent_calls) group.recent_calls = std::make_shared<RecentCalls>();
@@ -140,19 +157,18 @@ RecentCalls::Key RecentCalls::key_of(const CollectiveCall& request) noexcept {
           request.options.deterministic};
 }
 
-const RecentCalls::Known* RecentCalls::find(const CollectiveCall& request) const noexcept {
+RecentCalls::Known* RecentCalls::find(const CollectiveCall& request) noexcept {
+  if (!may_be_known(request)) return nullptr;
   const Key key = key_of(request);
-  for (const Entry& entry : entries_) {
-    if (entry.key == key && !request.by_counts && key.reduce != ReduceKind::custom) return &entry.known;
+  for (Entry& entry : entries_) {
+    if (entry.key == key) return &entry.known;
   }
   return nullptr;
 }
 
-void RecentCalls::add(const CollectiveCall& request, const Known& known) {
-  const ReduceKind reduce = request.reduction.kind();
-  const bool deterministic = reduce != ReduceKind::none && (known.call.extra & Call::kDeterministic) != 0;
-  if (request.by_counts || reduce == ReduceKind::custom || deterministic) return;
-  entries_[next_] = {key_of(request), known};
+void RecentCalls::add(const CollectiveCall& request, const Prepared& prepared) {
+  if (!may_be_known(request) || prepared.plan.deterministic) return;
+  entries_[next_] = {key_of(request), {prepared, std::nullopt}};
   next_ = (next_ + 1) % entries_.size();
 }
 

@@ -3,9 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <rondo/collective_call.hpp>
 #include <rondo/plan.hpp>
+#include <rondo/tuning.hpp>
 
 #include "collectives/arguments.hpp"
 #include "collectives/direct.hpp"
@@ -13,6 +15,9 @@
 namespace rondo::detail {
 
 class Group;
+
+/// With all that the communicator has to say to it.
+Question question_for(Collective collective, const Group& group);
 
 /// A call that has been checked and decided. Depends on nothing but the call, and on what of the group never changes.
 struct Prepared {
@@ -32,14 +37,15 @@ class RecentCalls {
   static RecentCalls& of(Group& group);
 
   struct Known {
-    Call call;
-    Script script;
+    Prepared prepared;
+    std::optional<Script> script;  ///< once it has been done on the spot
   };
 
   /// What was added for a call like this one, with the same buffers; nullptr: it is not known.
-  const Known* find(const CollectiveCall& request) const noexcept;
-  /// To be found until some more have been added. Not by counts, and of operators only the predefined ones.
-  void add(const CollectiveCall& request, const Known& known);
+  Known* find(const CollectiveCall& request) noexcept;
+  /// To be found until some more have been added. Not by counts, nor on devices, and of operators only the predefined
+  /// ones, in whatever order they combine.
+  void add(const CollectiveCall& request, const Prepared& prepared);
 
  private:
   struct Key {

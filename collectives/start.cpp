@@ -27,18 +27,28 @@ bool run_at_once(Group& group, const CollectiveCall& request, const Prepared& pr
   DirectPort port(group, group.everybody(), prepared.call, memory, prepared.arguments.in_place);
   if (!run_at_once(port, prepared.plan, begun)) return false;
   group.pass_number(prepared.call);
-  RecentCalls::of(group).add(request, {prepared.call, script_of(port, prepared.plan)});
+  if (RecentCalls::Known* const known = RecentCalls::of(group).find(request)) {
+    known->script = script_of(port, prepared.plan);
+  }
   return true;
 }
 
-/// The same for a call that is known.
+/// The same for a call whose script is known.
 bool repeat(Group& group, const CollectiveCall& request, const RecentCalls::Known& known, DirectPort::Begun& begun) {
   if (!is_free(group)) return false;
   HostMemory memory(group.engine(), request.element_bytes, request.reduction, group.size());
-  DirectPort port(group, group.everybody(), known.call, memory, false);
-  if (!repeat(port, known.script, begun)) return false;
-  group.pass_number(known.call);
+  DirectPort port(group, group.everybody(), known.prepared.call, memory, false);
+  if (!repeat(port, *known.script, begun)) return false;
+  group.pass_number(known.prepared.call);
   return true;
+}
+
+/// As it was the last time, or checked and decided now.
+Prepared prepare(Group& group, const CollectiveCall& request, const RecentCalls::Known* known) {
+  if (known) return known->prepared;
+  Prepared prepared(request, group);
+  RecentCalls::of(group).add(request, prepared);
+  return prepared;
 }
 
 std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall& request, const Prepared& prepared) {
@@ -46,8 +56,8 @@ std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall&
 }
 
 /// What of it has `begun` is done already.
-void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, DirectPort::Begun begun) {
-  Prepared prepared(request, group);
+void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, Prepared prepared,
+                DirectPort::Begun begun) {
   std::unique_ptr<DeviceCollective> device = device_for(group, request, prepared);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
   if (!device && !begun.step && run_at_once(group, request, prepared, begun)) return;
@@ -72,17 +82,18 @@ void run(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  const RecentCalls::Known* const known = request.on_device() ? nullptr : RecentCalls::of(group).find(request);
+  const RecentCalls::Known* const known = RecentCalls::of(group).find(request);
   DirectPort::Begun begun;
-  if (known && repeat(group, request, *known, begun)) return;
-  run_to_end(entry, group, std::move(request), begun);
+  if (known && known->script && repeat(group, request, *known, begun)) return;
+  Prepared prepared = prepare(group, request, known);
+  run_to_end(entry, group, std::move(request), std::move(prepared), begun);
 }
 
 Work start(Communicator& communicator, CollectiveCall request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  Prepared prepared(request, group);
+  Prepared prepared = prepare(group, request, RecentCalls::of(group).find(request));
   std::unique_ptr<DeviceCollective> device = device_for(group, request, prepared);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
   auto operation =

@@ -34,7 +34,8 @@ using C = Collective;
 // Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out.
 //
 // Ranks on several hosts: measured with two network namespaces as hosts, of 2 ranks and 1 core each. Two levels took
-// less than every other, or as much as the best, but for gather and short reduce (linear, on so few ranks).
+// less than every other, or as much as the best, but for gather and short reduce (linear, on so few ranks), and for a
+// long all_to_all, of which every block is copied twice more.
 constexpr TuningRule kTable[] = {
     // collective, up to bytes, ranks from, to, crowd, {algorithm, chunk bytes}, reach
     {C::all_reduce, 16 * KiB, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
@@ -58,6 +59,7 @@ constexpr TuningRule kTable[] = {
     {C::scatter, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::all_gather, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::reduce_scatter, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::all_to_all, 64 * KiB, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::barrier, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
 
     {C::all_reduce, 128 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
@@ -90,7 +92,7 @@ constexpr TuningRule kTable[] = {
     {C::broadcast, 1 * MiB, 3, 4, Crowd::any, {chain, 64 * KiB}},
     {C::broadcast, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
-    {C::scatter, 32 * KiB, 3, kAnyRanks, Crowd::oversubscribed, {tree, 0}},
+    {C::scatter, 64 * KiB, 3, kAnyRanks, Crowd::oversubscribed, {tree, 0}},
     {C::scatter, 64 * KiB, 9, kAnyRanks, Crowd::fits, {tree, 0}},
     {C::scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
@@ -134,9 +136,14 @@ bool keeps_order(Collective collective, Algorithm algorithm) {
 
 /// Whether two levels take the ranks of a host for neighbours.
 bool needs_order(const Question& question) {
-  const bool by_rank = question.collective == C::scatter || question.collective == C::gather ||
-                       question.collective == C::all_gather || question.collective == C::reduce_scatter;
-  return by_rank || (reduces(question.collective) && !question.commutative);
+  const bool anywhere = question.collective == C::barrier || question.collective == C::broadcast ||
+                        question.collective == C::all_reduce || question.collective == C::reduce;
+  return !anywhere || (reduces(question.collective) && !question.commutative);
+}
+
+bool has_fitting_hosts(const Question& question) {
+  if (!question.hosts || (needs_order(question) && !question.hosts_in_order)) return false;
+  return question.collective != C::all_to_all || (question.hosts_alike && !question.by_counts);
 }
 
 bool fits(const TuningRule& rule, const Question& question) {
@@ -191,6 +198,7 @@ std::string_view whose(const Question& question, Algorithm asked) {
   if (shares_memory(asked) && !question.one_host) return " among ranks that do not share memory";
   if (asked != two_level || !has_two_levels(question.collective) || question.deterministic) return "";
   if (!question.hosts) return " among ranks that are not on several hosts, or each on its own";
+  if (question.hosts_in_order) return " among hosts that differ in how many ranks they have";
   return " among ranks whose hosts are not in rank order";
 }
 
@@ -203,7 +211,7 @@ bool is_valid(const Question& question, Algorithm algorithm) noexcept {
     return false;
   if (question.by_counts && question.collective == C::all_to_all && algorithm == linear) return false;
   if (algorithm == two_level) {
-    return question.hosts && has_two_levels(question.collective) && (question.hosts_in_order || !needs_order(question));
+    return has_two_levels(question.collective) && has_fitting_hosts(question);
   }
   if (algorithm == leader && !question.on_device) return false;
   if (!shares_memory(algorithm)) return is_valid(question.collective, algorithm, question.commutative);

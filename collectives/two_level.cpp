@@ -1,5 +1,6 @@
 #include "collectives/two_level.hpp"
 
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ class TwoLevel {
       case Collective::gather: return gather();
       case Collective::all_gather: return all_gather();
       case Collective::reduce_scatter: return reduce_scatter();
+      case Collective::all_to_all: return all_to_all();
       default: return barrier();
     }
   }
@@ -147,6 +149,32 @@ class TwoLevel {
     co_await dealt;
   }
 
+  // Of H hosts with K ranks each: what this host has for the k-th rank of every other goes there from the k-th of this.
+  Task all_to_all() {
+    const auto hosts = static_cast<std::size_t>(hosts_.count());
+    const auto ranks = static_cast<std::size_t>(hosts_.within().size());
+    std::byte* const ordered = scratch(count());
+    std::byte* const collected = scratch(count());
+    transpose(input_, ordered, hosts, ranks);
+    Task exchanged = on_host({Collective::all_to_all, ordered, collected, whole_on_host()});
+    co_await exchanged;
+    transpose(collected, ordered, ranks, hosts);
+    Task sent =
+        between(hosts_.across(hosts_.place(rank_)), {Collective::all_to_all, ordered, output_, between_hosts(count())});
+    co_await sent;
+  }
+
+  /// A matrix of the ranks' blocks.
+  void transpose(const std::byte* from, std::byte* to, std::size_t rows, std::size_t columns) const {
+    const std::size_t block = bytes(plan_.blocks.count(0));
+    if (block == 0) return;
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t column = 0; column < columns; ++column) {
+        std::memcpy(to + (column * rows + row) * block, from + (row * columns + column) * block, block);
+      }
+    }
+  }
+
   // The parts. What `between` makes is complete: there the operator's last pass is done, for the inputs of all ranks.
 
   Task on_host(Part part) { return among(hosts_.within(), std::move(part), true); }
@@ -163,6 +191,7 @@ class TwoLevel {
     plan.commutative = plan_.commutative;
     plan.chunk = plan_.chunk;
     plan.blocks = std::move(part.blocks);
+    if (part.collective == Collective::all_to_all) plan.recv_blocks = plan.blocks;
     if (one_host && team.size() > 1) {
       const Plan direct = decided(plan, memory.element_bytes(), operation_, team, true);
       bool done = false;

@@ -19,10 +19,12 @@ namespace rondo::detail {
 ///     reduce, gather       on each host to one rank, then between these
 ///     all_gather           gather on each host, all_gather between the first of each, broadcast on each
 ///     reduce_scatter       reduce on each host, reduce_scatter between the first of each, scatter on each
+///     all_to_all           on each host, so that its k-th rank has what is for the k-th of every host, then between
+///                          these: H - 1 messages of each rank instead of P - 1, two more copies
 ///
 ///     between hosts        what the table takes for H ranks and n bytes; a long all_reduce K times n / K
 ///     limits               where blocks differ by rank, or the operator does not commute, the ranks of a host must be
-///                          neighbours
+///                          neighbours; all_to_all: as many on each
 ///
 /// A sum is a left fold over the ranks of each host, and over hosts what the algorithm between them makes of it: the
 /// same bits on every rank and in every run. All parts belong to the one operation: its call, its deadline, its

@@ -54,9 +54,7 @@ std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept 
 
 bool has_leader(Collective collective) noexcept { return collective == C::all_reduce || collective == C::reduce; }
 
-bool has_two_levels(Collective collective) noexcept {
-  return !shared_algorithms_of(collective).empty() && collective != C::all_to_all;
-}
+bool has_two_levels(Collective collective) noexcept { return !shared_algorithms_of(collective).empty(); }
 
 bool has_algorithm(Collective collective, Algorithm algorithm) noexcept {
   if (algorithm == two_level) return has_two_levels(collective);

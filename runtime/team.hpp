@@ -40,6 +40,8 @@ class Hosts {
   int fewest() const noexcept { return fewest_; }
   /// The members of a host are neighbours in rank order.
   bool in_order() const noexcept { return in_order_; }
+  /// Each has as many.
+  bool alike() const noexcept { return fewest_ * count_ == static_cast<int>(host_.size()); }
 
   /// Of a member: its host, and its place there. Hosts are numbered by their first members.
   int host(int member) const noexcept { return host_[static_cast<std::size_t>(member)]; }

@@ -156,7 +156,7 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   question.ranks = ranks;
   question.oversubscribed = shared || (!own && ranks_here > settings.place.cores);
   question.one_host = settings.place.path == Path::shm;
-  question.hosts = question.hosts_in_order = settings.place.hosts > 1 && ranks_here > 1;
+  question.hosts = question.hosts_in_order = question.hosts_alike = settings.place.hosts > 1 && ranks_here > 1;
   return settings;
 }
 

@@ -61,6 +61,7 @@ std::vector<Level> levels_of(const Question& question, int hosts) {
     case gather: return {in_host(gather, on_host), between(all)};
     case all_gather: return {in_host(gather, on_host), between(all), in_host(broadcast, all)};
     case reduce_scatter: return {in_host(reduce, all), between(all), in_host(scatter, on_host)};
+    case all_to_all: return {in_host(all_to_all, all), between(all)};
     default: return {in_host(barrier, 0), between(0), in_host(barrier, 0)};
   }
 }
@@ -74,7 +75,7 @@ std::optional<double> microseconds_of_levels(const Question& question, const Pla
     part.ranks = level.on_host ? question.ranks / place.hosts : place.hosts;
     part.one_host = level.on_host;
     part.oversubscribed &= level.on_host;
-    part.hosts = part.hosts_in_order = false;
+    part.hosts = part.hosts_in_order = part.hosts_alike = false;
     const auto time = predicted_microseconds(part, choose(part), {place.path, 1, place.cores});
     if (!time) return std::nullopt;
     sum += *time;

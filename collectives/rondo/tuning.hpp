@@ -21,6 +21,7 @@ struct Question {
   bool deterministic = false;   ///< a reduction combines from the left, in rank order
   bool hosts = false;           ///< they are on several hosts, and on some not alone
   bool hosts_in_order = false;  ///< and the ranks of each host are neighbours
+  bool hosts_alike = false;     ///< and each has as many
   bool on_device = false;       ///< the buffers are of devices
   bool by_counts = false;       ///< all_to_all whose blocks are not all of one length: no rank knows all of them
 };

@@ -89,7 +89,7 @@ TEST_CASE("there is a time for every candidate, and none where ranks are too man
   for (const bool one_host : {false, true}) {
     Question question{Collective::all_reduce, 1 << 20, 4, true};
     question.one_host = one_host;
-    question.hosts = question.hosts_in_order = !one_host;
+    question.hosts = question.hosts_in_order = question.hosts_alike = !one_host;
     for (const Choice& choice : candidates_for(question)) {
       const auto time = predicted_microseconds(question, choice, {Path::tcp, one_host ? 1 : 2, 2});
       REQUIRE(time.has_value());
@@ -107,7 +107,7 @@ TEST_CASE("two levels take what their parts take", "[bench][tune]") {
   };
   const auto two_levels = [](Collective collective, std::uint64_t bytes) {
     Question question{collective, bytes, 12, true};
-    question.hosts = question.hosts_in_order = true;
+    question.hosts = question.hosts_in_order = question.hosts_alike = true;
     return predicted_microseconds(question, {Algorithm::two_level, 0}, {Path::tcp, 3, 2}).value();
   };
   CHECK(two_levels(Collective::barrier, 0) ==
@@ -120,4 +120,6 @@ TEST_CASE("two levels take what their parts take", "[bench][tune]") {
                                                               predicted(Collective::all_gather, 12 << 20, 4, true)));
   CHECK(two_levels(Collective::scatter, 1200) ==
         about(predicted(Collective::scatter, 1200, 3, false) + predicted(Collective::scatter, 400, 4, true)));
+  CHECK(two_levels(Collective::all_to_all, 1200) ==
+        about(predicted(Collective::all_to_all, 1200, 4, true) + predicted(Collective::all_to_all, 1200, 3, false)));
 }

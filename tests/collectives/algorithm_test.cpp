@@ -10,11 +10,13 @@
 
 #include "tests/collectives/memory_network.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/rounds.hpp"
 
 using namespace rondo;
 using rondo::test::MemoryNetwork;
 using rondo::test::MemoryPort;
 using rondo::test::Provenance;
+using rondo::testing::rounds;
 
 namespace {
 
@@ -265,7 +267,7 @@ TEST_CASE("a thousand elements go through many chunks", "[collectives][algorithm
 TEST_CASE("results do not depend on the order of deliveries", "[collectives][algorithm][property]") {
   std::mt19937_64 random(2024);
   const auto below = [&random](std::size_t limit) { return static_cast<std::size_t>(random() % limit); };
-  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
+  for (std::uint64_t seed = 0; seed < rounds(std::uint64_t{6000}); ++seed) {
     Case c;
     c.seed = seed;
     c.size = 1 + static_cast<int>(below(9));

@@ -13,6 +13,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/rounds.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;

@@ -14,6 +14,7 @@
 #include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/rounds.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;

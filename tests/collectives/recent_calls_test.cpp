@@ -25,10 +25,10 @@ CollectiveCall all_reduce_call() {
       detail::call_on(Collective::all_reduce, std::span<const double>(numbers, 4), std::span(numbers + 8, 4), {}), sum);
 }
 
-RecentCalls::Known with_count(std::size_t count) {
-  RecentCalls::Known known;
-  known.call.count = count;
-  return known;
+detail::Prepared with_count(std::size_t count) {
+  detail::Prepared prepared;
+  prepared.call.count = count;
+  return prepared;
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ TEST_CASE("a call is known again when everything that decides about it is as bef
   recent.add(all_reduce_call(), with_count(4));
   const RecentCalls::Known* const known = recent.find(all_reduce_call());
   REQUIRE(known != nullptr);
-  CHECK(known->call.count == 4);
+  CHECK(known->prepared.call.count == 4);
 
   CollectiveCall patient = all_reduce_call();
   patient.options.timeout = std::chrono::seconds(1);
@@ -74,7 +74,7 @@ TEST_CASE("a call that differs in anything that decides about it is not known", 
   }
 }
 
-TEST_CASE("calls whose counts or operator stand elsewhere are not kept", "[collectives][recent]") {
+TEST_CASE("calls that a key does not tell apart are not kept", "[collectives][recent]") {
   const auto custom = [] {
     return detail::reducing<double>(all_reduce_call(), [](double a, double b) { return a + b; });
   };
@@ -83,6 +83,13 @@ TEST_CASE("calls whose counts or operator stand elsewhere are not kept", "[colle
   RecentCalls recent;
   recent.add(custom(), {});
   recent.add(uneven(), {});
+  CollectiveCall on_device = all_reduce_call();
+  on_device.in_side = on_device.out_side = {true, nullptr};
+  recent.add(on_device, {});
+  detail::Prepared ordered;
+  ordered.plan.deterministic = true;
+  recent.add(all_reduce_call(), ordered);
+  CHECK(recent.find(on_device) == nullptr);
   CHECK(recent.find(custom()) == nullptr);
   CHECK(recent.find(uneven()) == nullptr);
   CHECK(recent.find(all_reduce_call()) == nullptr);
@@ -97,6 +104,6 @@ TEST_CASE("of many calls the last ones are known", "[collectives][recent]") {
     CAPTURE(root);
     const RecentCalls::Known* const known = recent.find(rooted_at(root));
     REQUIRE(known != nullptr);
-    CHECK(known->call.count == static_cast<std::size_t>(root));
+    CHECK(known->prepared.call.count == static_cast<std::size_t>(root));
   }
 }

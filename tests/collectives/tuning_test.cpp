@@ -37,7 +37,7 @@ TEST_CASE("every rule names an algorithm that its collective has", "[collectives
   for (const TuningRule& rule : tuning_table()) {
     Question at_best{rule.collective};
     at_best.one_host = rule.reach == Reach::one_host;
-    at_best.hosts = at_best.hosts_in_order = rule.reach == Reach::hosts;
+    at_best.hosts = at_best.hosts_in_order = at_best.hosts_alike = rule.reach == Reach::hosts;
     CHECK(is_valid(at_best, rule.choice.algorithm));
     CHECK(rule.ranks_from <= rule.ranks_to);
   }
@@ -68,6 +68,10 @@ TEST_CASE("two levels are possible on several hosts, in rank order where that ma
       question.hosts_in_order = true;
       CHECK(is_valid(question, Algorithm::two_level) == (collective != Collective::all_to_all));
       CHECK(is_valid(question, choose(question).algorithm));
+      question.hosts_alike = true;
+      CHECK(is_valid(question, Algorithm::two_level));
+      question.by_counts = true;
+      CHECK(is_valid(question, Algorithm::two_level) == (collective != Collective::all_to_all));
     }
   }
 }

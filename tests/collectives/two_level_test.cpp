@@ -18,6 +18,7 @@
 #include "tests/collectives/expected.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/rounds.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;
@@ -315,6 +316,26 @@ TEST_CASE("all_gather and reduce_scatter in two levels", "[collectives][two_leve
   }
 }
 
+TEST_CASE("all_to_all in two levels, of hosts with as many ranks each", "[collectives][two_level]") {
+  for (const Table& hosts : {Table{0, 0, 1, 1}, Table{0, 0, 0, 3, 3, 3}, Table{0, 0, 2, 2, 4, 4}}) {
+    run_on_hosts(hosts, [](Communicator& comm) {
+      const std::size_t size = at(comm.size());
+      for (const std::size_t count : {0, 1, 7, 20'001}) {
+        const auto wanted = [&](std::size_t i) {
+          return element<int>(static_cast<int>(i / count), at(comm.rank()) * count + i % count);
+        };
+        const auto in = input_of<int>(comm.rank(), size * count);
+        Elements<int> out(size * count);
+        all_to_all(comm, in.span(), out.span(), kTwoLevel);
+        require_elements(out, wanted, "all_to_all of " + std::to_string(count));
+        auto inout = input_of<int>(comm.rank(), size * count);
+        all_to_all(comm, inout.span(), kTwoLevel);
+        require_elements(inout, wanted, "all_to_all in place of " + std::to_string(count));
+      }
+    });
+  }
+}
+
 TEST_CASE("nobody leaves a barrier in two levels before everybody has come", "[collectives][two_level]") {
   for (const Table& hosts : every_table()) {
     std::atomic<int> arrived{0};
@@ -419,6 +440,14 @@ TEST_CASE("two levels are refused where there are none", "[collectives][two_leve
   };
   CHECK_THAT(refusal({0, 1, 0}, collect_all),
              ContainsSubstring("whose hosts are not in rank order has no algorithm two_level"));
+  const auto exchange = [](Communicator& comm) {
+    std::vector<int> all(at(comm.size()));
+    all_to_all(comm, std::span(all), kTwoLevel);
+  };
+  CHECK(refusal({0, 0, 1, 1}, exchange) == "");
+  CHECK_THAT(refusal({0, 1, 0, 1}, exchange), ContainsSubstring("whose hosts are not in rank order"));
+  CHECK_THAT(refusal({0, 0, 2}, exchange),
+             ContainsSubstring("all_to_all among hosts that differ in how many ranks they have has no algorithm"));
   const auto in_order = [](Communicator& comm) {
     int one = 1;
     all_reduce(

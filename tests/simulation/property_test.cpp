@@ -17,12 +17,14 @@
 #include <rondo/rondo.hpp>
 #include <rondo/tuning.hpp>
 
+#include "collectives/prepared.hpp"
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/world.hpp"
 #include "tests/simulation/simulated_world.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/rounds.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;
@@ -116,13 +118,9 @@ constexpr Collective kCollectives[] = {Collective::all_reduce,     Collective::r
 
 // The algorithms that such a communicator has for a collective: by messages, in two levels.
 std::vector<Algorithm> algorithms_for(const Round& round, const Communicator& comm) {
-  Question question;
-  question.collective = round.collective;
+  Question question = detail::question_for(round.collective, CommunicatorAccess::group(comm, ""));
   question.commutative = !round.ordered;
   question.by_counts = round.by_counts;
-  const auto* const hosts = CommunicatorAccess::group(comm, "").hosts();
-  question.hosts = hosts != nullptr;
-  question.hosts_in_order = hosts && hosts->in_order();
   std::vector<Algorithm> all(algorithms_of(round.collective).begin(), algorithms_of(round.collective).end());
   all.push_back(Algorithm::two_level);
   std::erase_if(all, [&](Algorithm algorithm) { return !is_valid(question, algorithm); });
@@ -398,7 +396,7 @@ TEST_CASE("every collective is right on thousands of simulated networks", "[simu
     run_named(std::strtoull(one, nullptr, 10));
     return;
   }
-  constexpr std::uint64_t kSeeds = 4000;
+  constexpr auto kSeeds = rounds(std::uint64_t{4000});
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) run_named(seed);
 }
 

@@ -37,12 +37,6 @@ void run_ranks(int size, const std::function<void(Communicator&)>& body, const C
 /// shares memory with nobody. A collective call.
 Communicator on_hosts(Communicator& world, const std::vector<int>& hosts);
 
-/// How often to do what goes wrong by chance, if at all: a fourth under a sanitizer, which sees what nearly went wrong.
-template <typename Number>
-constexpr Number rounds(Number usual) {
-  return SANITIZED ? std::max(usual / 4, Number{1}) : usual;
-}
-
 /// Lets other threads get ahead, or not.
 inline void dawdle(std::minstd_rand& random) {
   std::atomic<std::uint64_t> spin{random() % 8 == 0 ? random() % 20'000 : 0};

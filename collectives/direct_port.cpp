@@ -1,5 +1,6 @@
 #include "collectives/direct_port.hpp"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,10 +21,12 @@ namespace {
 
 // A look at another rank's line costs so much less than a poll of the engine.
 constexpr int kLooksPerPoll = 8;
-// What a rank on its way may need: some microseconds on a core of its own, or its turn on one that it shares.
+// What a rank on its way may need: some microseconds on a core of its own, or its turn on one that it shares. Who only
+// waits for ranks on other cores keeps this one, so as not to be away when they come; but not where there is a root,
+// and others can go ahead on this core meanwhile.
 constexpr int kLooksPerRound = 16;
 constexpr int kRounds = 64;
-constexpr int kCrowdedRounds = 16;
+constexpr int kCrowdedYields = 16;
 
 /// An address for each rank, without an allocation for as many as a small host has.
 class Addresses {
@@ -92,15 +95,26 @@ bool DirectPort::soon(Test done, int from, int to) {
   const bool crowded = engine.settings().idle.spin == Duration::zero();
   IdleHabits& habits = engine.progress().habits();
   habits.expect(0);
+  const auto core_is_wanted = [&] {
+    if (call_.root >= 0) return true;
+    arena_.wait_on_core(::sched_getcpu());
+    for (int member = from; member < to; ++member) {
+      if (member != rank() && arena_.may_want_core(member) && !done(member)) return true;
+    }
+    return false;
+  };
   Time now{};
-  for (int round = 0; round < (crowded ? kCrowdedRounds : kRounds); ++round) {
+  int yields = 0;
+  for (int round = 0; round < kRounds; ++round) {
     for (int look = 0; look < kLooksPerRound; ++look) {
       if (all_done()) return true;
     }
     if (!crowded) continue;
     if (round == 0) now = engine.clock().now();
-    if (habits.yields_are_long(now)) return false;
+    if (habits.yields_are_long(now) || yields == kCrowdedYields) return false;
+    if (!core_is_wanted()) continue;
     now = habits.yield(engine.clock(), now);
+    ++yields;
   }
   return false;
 }

@@ -29,7 +29,7 @@ void take_for_writing(const void* line) noexcept {
 }  // namespace
 
 std::size_t Arena::words_bytes(int members) {
-  const std::size_t bytes = static_cast<std::size_t>(members) * sizeof(Resting::Word);
+  const std::size_t bytes = static_cast<std::size_t>(members) * sizeof(Words);
   return (bytes + alignof(Member) - 1) / alignof(Member) * alignof(Member);
 }
 
@@ -42,7 +42,7 @@ Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_byt
       rank_(rank),
       members_(members),
       staging_bytes_(staging_bytes),
-      words_(reinterpret_cast<Resting::Word*>(memory_.data())),
+      words_(reinterpret_cast<Words*>(memory_.data())),
       first_(reinterpret_cast<Member*>(memory_.data() + words_bytes(members))),
       staging_(reinterpret_cast<std::byte*>(first_ + members)),
       ring_(staging_bytes),

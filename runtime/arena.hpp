@@ -30,7 +30,7 @@ namespace rondo::detail {
 ///
 /// Only this file knows the layout:
 ///
-///     words     who rests (a word for each member)
+///     words     who rests, and on which core who waits does so (for each member)
 ///     members   for each: its slots, what has become of its share
 ///     staging   for each: its region
 class Arena {
@@ -98,6 +98,18 @@ class Arena {
   bool must_wake(int member) noexcept { return Resting::must_wake(resting(member)); }
   void rest(bool resting_now) noexcept { resting(rank_).store(resting_now ? 1 : 0, std::memory_order_release); }
 
+  /// On which core this member waits. Written when that changes, so all have it in their caches.
+  void wait_on_core(int core) noexcept {
+    std::atomic<std::uint32_t>& mine = words_[rank_].core;
+    const auto here = static_cast<std::uint32_t>(core + 1);
+    if (mine.load(std::memory_order_relaxed) != here) mine.store(here, std::memory_order_relaxed);
+  }
+  /// Whether `member` was last seen to wait on the core of this one, so that it may be in line for it. True if unknown.
+  bool may_want_core(int member) const noexcept {
+    const std::uint32_t there = words_[member].core.load(std::memory_order_relaxed);
+    return there == 0 || there == words_[rank_].core.load(std::memory_order_relaxed);
+  }
+
  private:
   struct alignas(128) Slot {
     std::atomic<std::uint64_t> step;
@@ -106,6 +118,10 @@ class Arena {
     std::byte bytes[kInlineBytes];
   };
   static_assert(sizeof(Slot) == 128);
+  struct Words {
+    Resting::Word resting;
+    std::atomic<std::uint32_t> core;  ///< counted from 1
+  };
   struct Member {
     Slot slots[kDepth];
     // The last step in which the share was claimed or finished: its number, kFinished, and by whom.
@@ -122,14 +138,14 @@ class Arena {
   static std::uint64_t word_of(const Step& step, int who) noexcept {
     return step.number << (kWhoBits + 1) | static_cast<std::uint64_t>(who);
   }
-  Resting::Word& resting(int rank) const noexcept { return words_[rank]; }
+  Resting::Word& resting(int rank) const noexcept { return words_[rank].resting; }
   std::byte* region(int rank) const noexcept { return staging_ + static_cast<std::size_t>(rank) * staging_bytes_; }
 
   SharedMemory memory_;
   const int rank_;
   const int members_;
   const std::size_t staging_bytes_;
-  Resting::Word* const words_;
+  Words* const words_;
   Member* const first_;
   std::byte* const staging_;
 

@@ -59,6 +59,20 @@ TEST_CASE("a piece of staging never overlaps one that may still be read", "[runt
   }
 }
 
+TEST_CASE("who was last seen to wait on another core does not want this one", "[runtime][arena]") {
+  const auto arenas = members(3);
+  Arena& mine = *arenas[0];
+  mine.wait_on_core(0);
+  CHECK(mine.may_want_core(1));
+  arenas[1]->wait_on_core(1);
+  arenas[2]->wait_on_core(0);
+  CHECK_FALSE(mine.may_want_core(1));
+  CHECK(mine.may_want_core(2));
+  mine.wait_on_core(1);
+  CHECK(mine.may_want_core(1));
+  CHECK_FALSE(mine.may_want_core(2));
+}
+
 TEST_CASE("what a member lays out is seen once it has entered", "[runtime][arena]") {
   const auto arenas = members(2);
   for (const std::size_t bytes : {std::size_t{8}, Arena::kInlineBytes, std::size_t{4000}}) {

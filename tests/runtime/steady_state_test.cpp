@@ -1,13 +1,16 @@
 // What a message costs once everything is warm, counted and not timed: system calls and allocations.
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <new>
 #include <span>
 #include <string>
@@ -27,10 +30,11 @@ struct Counts {
   long sent = 0;
   long received = 0;  // calls that brought something
   long epoll_ctl = 0;
+  long yields = 0;
   long others = 0;  // to wait, to wake, to look
   long allocations = 0;
 
-  long calls() const { return sent + received + epoll_ctl + others; }
+  long calls() const { return sent + received + epoll_ctl + yields + others; }
 };
 thread_local Counts counts;
 
@@ -55,7 +59,7 @@ extern "C" int epoll_wait(int epoll, epoll_event* events, int most, int timeout)
   return static_cast<int>(::syscall(SYS_epoll_wait, epoll, events, most, timeout));
 }
 extern "C" int sched_yield() noexcept {
-  ++counts.others;
+  ++counts.yields;
   return static_cast<int>(::syscall(SYS_sched_yield));
 }
 extern "C" ssize_t send(int socket, const void* bytes, std::size_t length, int flags) {
@@ -254,4 +258,63 @@ TEST_CASE("messages and collectives in shared memory are no system call and no a
         [&] { return ibarrier(world); });
   };
   run_ranks(2, body, patient);
+}
+
+namespace {
+
+// This thread, and those that it starts, on the first of its cores.
+class OneCore {
+ public:
+  OneCore() {
+    REQUIRE(::sched_getaffinity(0, sizeof before_, &before_) == 0);
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    for (std::size_t core = 0; CPU_COUNT(&first) == 0; ++core) {
+      if (CPU_ISSET(core, &before_)) CPU_SET(core, &first);
+    }
+    REQUIRE(::sched_setaffinity(0, sizeof first, &first) == 0);
+  }
+  ~OneCore() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OneCore(const OneCore&) = delete;
+  OneCore& operator=(const OneCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+}  // namespace
+
+// Whom somebody else keeps from its core waits for longer than that, and sleeps: so not every stretch counts.
+TEST_CASE("short collectives of ranks that share a core are no system call but to yield it",
+          "[runtime][steady_state]") {
+  const OneCore one_core;
+  run_ranks(4, [](Communicator& world) {
+    const auto check_yields = [&](const char* what, const auto& step) {
+      constexpr int kStretches = 100;
+      for (int i = 0; i < kWarm; ++i) step();
+      long yields = 0;
+      long least = std::numeric_limits<long>::max();
+      for (int stretch = 0; stretch < kStretches; ++stretch) {
+        counts = {};
+        for (int i = 0; i < kMessages / kStretches; ++i) step();
+        yields += counts.yields;
+        least = std::min(least, counts.calls() - counts.yields + counts.allocations);
+      }
+      barrier(world);
+      require(yields > 0, std::string(what) + ": nobody yields");
+      require(least == 0,
+              std::string(what) + ": " + std::to_string(least) + " other calls and allocations at the least");
+    };
+    double value = 1;
+    std::vector<double> all(4);
+    const std::span<const double> one(&value, 1);
+    check_yields("all_reduce", [&] { all_reduce(world, std::span(&value, 1), max); });
+    check_yields("all_gather", [&] { all_gather(world, one, std::span(all)); });
+    check_yields("all_to_all", [&] { all_to_all(world, std::span(all)); });
+    check_yields("barrier", [&] { barrier(world); });
+    check_yields("broadcast and reduce", [&] {
+      broadcast(world, std::span(&value, 1), 0);
+      reduce(world, std::span(&value, 1), max, 0);
+    });
+  });
 }

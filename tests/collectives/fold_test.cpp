@@ -33,6 +33,10 @@ constexpr std::size_t kGuard = 64;
 constexpr std::byte kUntouched{0xa5};
 
 using Fold = std::function<void(std::span<const std::byte* const> inputs, std::byte* into, std::size_t count)>;
+struct NamedFold {
+  std::string name;
+  Fold fold;
+};
 
 /// Inputs at odd addresses, and the result of folding them element by element.
 template <typename T>
@@ -67,7 +71,7 @@ class Example {
     }
     const auto is_untouched = [](std::byte byte) { return byte == kUntouched; };
     for (std::size_t k = 0; k < memory_.size(); ++k) {
-      if (k != place && memory[k] != memory_[k]) return false;
+      if (k != place && std::memcmp(memory[k].data(), memory_[k].data(), memory[k].size()) != 0) return false;
     }
     return into[-1] == kUntouched && std::all_of(into + bytes(), into + bytes() + kGuard - 8, is_untouched);
   }
@@ -86,15 +90,17 @@ class Example {
 
 /// All numbers of inputs, all lengths, apart and in place.
 template <typename T, typename Op>
-void check_fold(Op op, const std::string& name, const Fold& fold) {
+void check_folds(Op op, const std::vector<NamedFold>& folds) {
   std::minstd_rand random(1);
   for (std::size_t input_count = 1; input_count <= kMostInputs; ++input_count) {
     for (const std::size_t count : kCounts) {
       const Example<T> example(input_count, count, op, random);
-      bool ok = true;
-      for (std::size_t place = 0; place <= input_count; ++place) ok = ok && example.holds(fold, place);
-      INFO(name << ": " << input_count << " inputs of " << count);
-      if (!ok) CHECK(ok);
+      for (const auto& [name, fold] : folds) {
+        bool ok = true;
+        for (std::size_t place = 0; place <= input_count; ++place) ok = ok && example.holds(fold, place);
+        INFO(name << ": " << input_count << " inputs of " << count);
+        if (!ok) CHECK(ok);
+      }
     }
   }
 }
@@ -102,19 +108,21 @@ void check_fold(Op op, const std::string& name, const Fold& fold) {
 template <typename T, typename Op>
 void check_operator(Op op) {
   const std::string what = std::string(to_string(element_type_of<T>)) + " " + std::string(to_string(Op::kind));
+  std::vector<NamedFold> folds;
   for (const auto& variant : detail::kernel_variants()) {
     const auto kernel = variant.kernels->fold[static_cast<int>(element_type_of<T>)][static_cast<int>(Op::kind)];
     INFO(variant.instructions << ": " << what);
     REQUIRE((kernel != nullptr) == ReduceOp<Op, T>);
     if constexpr (ReduceOp<Op, T>) {
-      check_fold<T>(op, variant.instructions + (": " + what), [&](auto inputs, std::byte* into, std::size_t n) {
-        kernel(nullptr, inputs.data(), inputs.size(), into, n);
-      });
+      folds.push_back({variant.instructions + (": " + what), [=](auto inputs, std::byte* into, std::size_t n) {
+                         kernel(nullptr, inputs.data(), inputs.size(), into, n);
+                       }});
     }
   }
   if constexpr (ReduceOp<Op, T>) {
     const auto reduction = Reduction::of<T>(op);
-    check_fold<T>(op, what, [&](auto inputs, std::byte* into, std::size_t n) { reduction.fold(inputs, into, n); });
+    folds.push_back({what, [&](auto inputs, std::byte* into, std::size_t n) { reduction.fold(inputs, into, n); }});
+    check_folds<T>(op, folds);
   }
 }
 
@@ -246,8 +254,8 @@ TEST_CASE("every 16-bit float is converted alike on every instruction set", "[co
 
 TEST_CASE("a callable is folded from the left, in blocks, in place too", "[collectives][reduction]") {
   const auto reduction = Reduction::of<std::uint64_t>(append);
-  check_fold<std::uint64_t>(append, "append",
-                            [&](auto inputs, std::byte* into, std::size_t n) { reduction.fold(inputs, into, n); });
+  check_folds<std::uint64_t>(
+      append, {{"append", [&](auto inputs, std::byte* into, std::size_t n) { reduction.fold(inputs, into, n); }}});
 }
 
 TEST_CASE("folding calls a callable with state once for each pair", "[collectives][reduction]") {

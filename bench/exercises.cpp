@@ -16,25 +16,41 @@ namespace {
 /// `Wire` over a communicator.
 class RondoWire {
  public:
-  explicit RondoWire(Communicator& communicator) : communicator_(&communicator) {}
+  /// `end`: of calls on devices.
+  explicit RondoWire(Communicator& communicator, const CallEnd* end = nullptr)
+      : communicator_(&communicator), end_(end) {}
 
   void send(auto data, int to) { communicator_->send(data, to); }
   void recv(auto data, int from) { communicator_->recv(data, from); }
+  template <typename T>
+  void send(device_span<T> data, int to) {
+    end_->finish(communicator_->isend(data, to));
+  }
+  template <typename T>
+  void recv(device_span<T> data, int from) {
+    end_->finish(communicator_->irecv(data, from));
+  }
   void send_window(auto data, int to, int window) {
     works_.clear();
     for (int i = 0; i < window; ++i) works_.push_back(communicator_->isend(data, to));
-    wait_all(works_);
+    finish_all();
   }
   void recv_window(auto data, int from, int window) {
     works_.clear();
     const std::size_t count = data.size() / static_cast<std::size_t>(window);
     for (std::size_t i = 0; i < static_cast<std::size_t>(window); ++i)
       works_.push_back(communicator_->irecv(data.subspan(i * count, count), from));
-    wait_all(works_);
+    finish_all();
   }
 
  private:
+  void finish_all() {
+    if (end_ == nullptr) return wait_all(works_);
+    for (Work& work : works_) end_->finish(std::move(work));
+  }
+
   Communicator* communicator_;
+  const CallEnd* end_;
   std::vector<Work> works_;
 };
 
@@ -52,6 +68,37 @@ class Barrier final : public Exercise {
   Options options_;
 };
 
+/// An exercise whose calls are on devices, and end as `end` says.
+class OnDevice final : public Exercise {
+ public:
+  OnDevice(std::unique_ptr<CallEnd> end, std::unique_ptr<Exercise> exercise)
+      : end_(std::move(end)), exercise_(std::move(exercise)) {}
+
+  void prepare(Contents contents) override { exercise_->prepare(contents); }
+  void run() override { exercise_->run(); }
+  void enqueue() override {
+    end_->enqueuing = true;
+    exercise_->run();
+    end_->enqueuing = false;
+  }
+  void settle() override { end_->settle(); }
+  std::size_t wrong() const override { return exercise_->wrong(); }
+  double scale() const override { return exercise_->scale(); }
+
+ private:
+  std::unique_ptr<CallEnd> end_;
+  std::unique_ptr<Exercise> exercise_;
+};
+
+std::unique_ptr<Exercise> make(Communicator& communicator, const Settings& settings, const Shape& shape,
+                               const CallEnd* end) {
+  const OperationFacts& operation = facts(settings.operation);
+  if (operation.point_to_point()) return make_point_to_point(communicator, settings, shape, end);
+  if (operation.operation == Operation::barrier) return std::make_unique<Barrier>(communicator, settings);
+  return operation.reduces ? make_reducing(communicator, settings, shape, end)
+                           : make_moving(communicator, settings, shape, end);
+}
+
 }  // namespace
 
 Options call_options(const Settings& settings) {
@@ -61,8 +108,8 @@ Options call_options(const Settings& settings) {
   return options;
 }
 
-std::unique_ptr<Exercise> make_point_to_point(Communicator& communicator, const Settings& settings,
-                                              const Shape& shape) {
+std::unique_ptr<Exercise> make_point_to_point(Communicator& communicator, const Settings& settings, const Shape& shape,
+                                              const CallEnd* end) {
   return with_type(settings.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Exercise> {
     const int rank = communicator.rank();
     if (settings.allocate) {
@@ -77,15 +124,15 @@ std::unique_ptr<Exercise> make_point_to_point(Communicator& communicator, const 
     }
     if (!settings.device) return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape);
     const auto elements = [&](std::size_t count) { return DeviceElements<T>(communicator, count); };
-    return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape, elements);
+    return point_to_point_exercise<T>(RondoWire(communicator, end), rank, settings, shape, elements);
   });
 }
 
 std::unique_ptr<Exercise> make_exercise(Communicator& communicator, const Settings& settings, const Shape& shape) {
-  const OperationFacts& operation = facts(settings.operation);
-  if (operation.point_to_point()) return make_point_to_point(communicator, settings, shape);
-  if (operation.operation == Operation::barrier) return std::make_unique<Barrier>(communicator, settings);
-  return operation.reduces ? make_reducing(communicator, settings, shape) : make_moving(communicator, settings, shape);
+  if (!settings.device) return make(communicator, settings, shape, nullptr);
+  auto end = std::make_unique<CallEnd>(communicator);
+  auto exercise = make(communicator, settings, shape, end.get());
+  return std::make_unique<OnDevice>(std::move(end), std::move(exercise));
 }
 
 }  // namespace rondo::bench

@@ -13,6 +13,7 @@ using Contents = Exercise::Contents;
 constexpr int kChecks = 10;
 constexpr int kFewestIterations = 5;
 constexpr double kMostIterations = 1e6;
+constexpr int kMostEnqueued = 100;
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -26,6 +27,18 @@ void run_untimed(Fabric& fabric, Exercise& exercise, bool barrier_before_each, i
 int iterations_of(Fabric& fabric, Exercise& exercise, const Plan& plan) {
   if (!plan.seconds) return plan.iterations;
   return std::max(iterations_within(fabric, exercise, *plan.seconds, plan.barrier_before_each), kFewestIterations);
+}
+
+void time_enqueuing(Fabric& fabric, Exercise& exercise, int iterations, Measurement& result) {
+  exercise.prepare(Contents::zeros);
+  for (int i = 0; i < std::min(iterations, kMostEnqueued); ++i) {
+    fabric.barrier();
+    const auto begin = Clock::now();
+    exercise.enqueue();
+    result.enqueue_seconds.push_back(since(begin) * exercise.scale());
+    exercise.settle();
+  }
+  fabric.fold(result.enqueue_seconds, Fabric::Fold::max);
 }
 
 }  // namespace
@@ -75,6 +88,7 @@ Measurement measure(Fabric& fabric, Exercise& exercise, const Plan& plan,
     check_came_before = check_follows;
   }
 
+  if (plan.enqueue) time_enqueuing(fabric, exercise, iterations, result);
   fabric.fold(result.seconds, Fabric::Fold::max);
   auto wrong = static_cast<double>(result.wrong);
   fabric.fold({&wrong, 1}, Fabric::Fold::sum);

@@ -19,6 +19,8 @@ namespace rondo::bench {
 //    barrier comes before each iteration, and its uneven end is part of the sample.
 //  - latency and bandwidth are timed by rank 0 alone: half of a round trip, and one window of messages with the
 //    receiver's answer, divided by the number of messages.
+//  - Where buffers are on devices, what the host pays to enqueue an operation is timed by itself, in calls that return
+//    as soon as their thread may go on. Each comes after a barrier, and the device is done with all before it.
 //  - Results are checked in iterations that count: the first, the last and about eight between. Before these the
 //    input is written and the output cleared, after them the result is compared, between barriers, untimed.
 
@@ -53,6 +55,10 @@ class Exercise {
   /// Writes the input and clears the output.
   virtual void prepare(Contents contents) = 0;
   virtual void run() = 0;
+  /// The same, on devices, but returns as soon as its thread may go on: the device has it in its queue.
+  virtual void enqueue() { run(); }
+  /// Until the device has done what was enqueued.
+  virtual void settle() {}
   /// Wrong elements in this rank's result of a `run` after `prepare(Contents::pattern)`.
   virtual std::size_t wrong() const = 0;
   /// What one `run` on this rank counts for: 0 where this rank does not time, 0.5 where a run is a round trip.
@@ -65,11 +71,14 @@ struct Plan {
   std::optional<double> seconds;  ///< as many iterations as take about this long
   bool check = true;
   bool barrier_before_each = false;
+  bool enqueue = false;  ///< time that by itself, too
 };
 
 struct Measurement {
   std::vector<double> seconds;  ///< one per iteration, the longest over the ranks; the same on every rank
   std::size_t wrong = 0;        ///< elements, over all ranks and all checked iterations
+  /// Of calls to `enqueue`, each the longest over the ranks; none where the plan asks for none.
+  std::vector<double> enqueue_seconds = {};
 };
 
 /// How many iterations take about `seconds`: a trial doubles until it lasts a twentieth of that. All ranks count the

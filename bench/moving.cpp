@@ -18,8 +18,9 @@ namespace {
 template <typename T>
 class Moving final : public Exercise {
  public:
-  Moving(Communicator& communicator, const Settings& settings, const Shape& shape)
+  Moving(Communicator& communicator, const Settings& settings, const Shape& shape, const CallEnd* end)
       : communicator_(communicator),
+        end_(end),
         operation_(settings.operation),
         options_(call_options(settings)),
         root_(settings.root),
@@ -42,8 +43,7 @@ class Moving final : public Exercise {
   }
 
  private:
-  template <typename In, typename Out>
-  void run_on(In in, Out out) {
+  void run_on(std::span<const T> in, std::span<T> out) {
     switch (operation_) {
       case Operation::broadcast: return broadcast(communicator_, out, root_, options_);
       case Operation::scatter: return scatter(communicator_, in, out, root_, options_);
@@ -55,7 +55,22 @@ class Moving final : public Exercise {
     }
   }
 
+  void run_on(device_span<const T> in, device_span<T> out) { end_->finish(start_on(in, out)); }
+
+  Work start_on(device_span<const T> in, device_span<T> out) {
+    switch (operation_) {
+      case Operation::broadcast: return ibroadcast(communicator_, out, root_, options_);
+      case Operation::scatter: return iscatter(communicator_, in, out, root_, options_);
+      case Operation::gather: return igather(communicator_, in, out, root_, options_);
+      case Operation::all_gather:
+        return in_place_ ? iall_gather(communicator_, out, options_) : iall_gather(communicator_, in, out, options_);
+      default:
+        return in_place_ ? iall_to_all(communicator_, out, options_) : iall_to_all(communicator_, in, out, options_);
+    }
+  }
+
   Communicator& communicator_;
+  const CallEnd* end_;
   Operation operation_;
   Options options_;
   int root_;
@@ -66,9 +81,10 @@ class Moving final : public Exercise {
 
 }  // namespace
 
-std::unique_ptr<Exercise> make_moving(Communicator& communicator, const Settings& settings, const Shape& shape) {
+std::unique_ptr<Exercise> make_moving(Communicator& communicator, const Settings& settings, const Shape& shape,
+                                      const CallEnd* end) {
   return with_type(settings.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Exercise> {
-    return std::make_unique<Moving<T>>(communicator, settings, shape);
+    return std::make_unique<Moving<T>>(communicator, settings, shape, end);
   });
 }
 

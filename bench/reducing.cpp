@@ -16,8 +16,9 @@ namespace {
 template <typename T>
 class Reducing final : public Exercise {
  public:
-  Reducing(Communicator& communicator, const Settings& settings, const Shape& shape)
+  Reducing(Communicator& communicator, const Settings& settings, const Shape& shape, const CallEnd* end)
       : communicator_(communicator),
+        end_(end),
         operation_(settings.operation),
         reduce_(settings.reduce),
         root_(settings.root),
@@ -34,8 +35,7 @@ class Reducing final : public Exercise {
   void run() override {
     with_op(reduce_, [this]<typename Op>(Op op) {
       if constexpr (ReduceOp<Op, T>) {
-        memory_.with(buffers_.input(), buffers_.output(),
-                     [&](auto in, auto out) { in_place_ ? run_in_place(out, op) : run_apart(in, out, op); });
+        memory_.with(buffers_.input(), buffers_.output(), [&](auto in, auto out) { this->run_on(in, out, op); });
       }
     });
   }
@@ -46,27 +46,43 @@ class Reducing final : public Exercise {
   }
 
  private:
-  template <typename In, typename Out, typename Op>
-  void run_apart(In in, Out out, Op op) {
-    if (operation_ == Operation::all_reduce)
-      all_reduce(communicator_, in, out, op, options_);
-    else if (operation_ == Operation::reduce)
-      reduce(communicator_, in, out, op, root_, options_);
-    else
-      reduce_scatter(communicator_, in, out, op, options_);
+  template <typename Op>
+  void run_on(std::span<const T> in, std::span<T> out, Op op) {
+    switch (operation_) {
+      case Operation::all_reduce:
+        return in_place_ ? all_reduce(communicator_, out, op, options_)
+                         : all_reduce(communicator_, in, out, op, options_);
+      case Operation::reduce:
+        return in_place_ ? reduce(communicator_, out, op, root_, options_)
+                         : reduce(communicator_, in, out, op, root_, options_);
+      default:
+        return in_place_ ? reduce_scatter(communicator_, out, op, options_)
+                         : reduce_scatter(communicator_, in, out, op, options_);
+    }
   }
 
-  template <typename InOut, typename Op>
-  void run_in_place(InOut inout, Op op) {
-    if (operation_ == Operation::all_reduce)
-      all_reduce(communicator_, inout, op, options_);
-    else if (operation_ == Operation::reduce)
-      reduce(communicator_, inout, op, root_, options_);
-    else
-      reduce_scatter(communicator_, inout, op, options_);
+  template <typename Op>
+  void run_on(device_span<const T> in, device_span<T> out, Op op) {
+    end_->finish(start_on(in, out, op));
+  }
+
+  template <typename Op>
+  Work start_on(device_span<const T> in, device_span<T> out, Op op) {
+    switch (operation_) {
+      case Operation::all_reduce:
+        return in_place_ ? iall_reduce(communicator_, out, op, options_)
+                         : iall_reduce(communicator_, in, out, op, options_);
+      case Operation::reduce:
+        return in_place_ ? ireduce(communicator_, out, op, root_, options_)
+                         : ireduce(communicator_, in, out, op, root_, options_);
+      default:
+        return in_place_ ? ireduce_scatter(communicator_, out, op, options_)
+                         : ireduce_scatter(communicator_, in, out, op, options_);
+    }
   }
 
   Communicator& communicator_;
+  const CallEnd* end_;
   Operation operation_;
   ReduceKind reduce_;
   int root_;
@@ -78,9 +94,10 @@ class Reducing final : public Exercise {
 
 }  // namespace
 
-std::unique_ptr<Exercise> make_reducing(Communicator& communicator, const Settings& settings, const Shape& shape) {
+std::unique_ptr<Exercise> make_reducing(Communicator& communicator, const Settings& settings, const Shape& shape,
+                                        const CallEnd* end) {
   return with_type(settings.type, [&]<typename T>(std::type_identity<T>) -> std::unique_ptr<Exercise> {
-    return std::make_unique<Reducing<T>>(communicator, settings, shape);
+    return std::make_unique<Reducing<T>>(communicator, settings, shape, end);
   });
 }
 

@@ -14,7 +14,8 @@
 namespace rondo::bench {
 
 /// {"version":..., "ranks":..., "carriers":[...], "results":[...]}; a carrier's `reason` is null where nothing is
-/// better, `wrong` where results were not checked, `copy_percent` where they were not on devices.
+/// better, `wrong` where results were not checked, `enqueue_us` and `copy_percent` where they were not on
+/// devices.
 void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Carrier>& carriers,
                 const std::vector<Result>& results);
 

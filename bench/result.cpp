@@ -1,16 +1,26 @@
 #include "bench/result.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "bench/settings.hpp"
 
 namespace rondo::bench {
 
+namespace {
+
+Times in_microseconds(std::vector<double> seconds) {
+  for (double& time : seconds) time *= 1e6;
+  return summarise(std::move(seconds));
+}
+
+}  // namespace
+
 void take(const Measurement& measurement, int ranks, bool checked, Result& into) {
-  std::vector<double> microseconds = measurement.seconds;
-  for (double& time : microseconds) time *= 1e6;
-  into.iterations = microseconds.size();
-  into.time_us = summarise(std::move(microseconds));
+  into.iterations = measurement.seconds.size();
+  into.time_us = in_microseconds(measurement.seconds);
+  if (!measurement.enqueue_seconds.empty()) into.enqueue_us = in_microseconds(measurement.enqueue_seconds).mean;
   into.algbw_GBps = into.time_us.mean > 0 ? static_cast<double>(into.bytes) / into.time_us.mean / 1e3 : 0;
   into.busbw_GBps = into.algbw_GBps * bus_factor(into.operation, ranks);
   if (checked) into.wrong = measurement.wrong;

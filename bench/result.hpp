@@ -26,6 +26,8 @@ struct Result {
   double algbw_GBps = 0;
   double busbw_GBps = 0;
   std::optional<std::size_t> wrong;  ///< none: not checked
+  /// What the host paid for a call until its thread might go on, the mean; none: not on devices.
+  std::optional<double> enqueue_us;
   /// Of the bandwidth of copies within a device's memory, what the operation's reading and writing came to; none: not
   /// on devices.
   std::optional<double> copy_percent;

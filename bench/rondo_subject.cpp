@@ -12,6 +12,7 @@
 
 #include "bench/carriers.hpp"
 #include "bench/exercises.hpp"
+#include "collectives/prepared.hpp"
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/group.hpp"
@@ -29,15 +30,9 @@ void RondoFabric::fold(std::span<double> values, Fold how) {
 
 Algorithm chosen_algorithm(const Communicator& world, const Settings& settings, const Shape& shape) {
   const detail::Engine::Settings& engine = CommunicatorAccess::engine(world)->settings();
-  Question question;
-  question.collective = facts(settings.operation).collective;
+  Question question =
+      detail::question_for(facts(settings.operation).collective, CommunicatorAccess::group(world, "choose"));
   question.bytes = shape.bytes;
-  question.ranks = world.size();
-  question.oversubscribed = engine.oversubscribed;
-  detail::Group& group = CommunicatorAccess::group(world, "choose");
-  question.one_host = group.one_host();
-  question.hosts = group.hosts() != nullptr;
-  question.hosts_in_order = question.hosts && group.hosts()->in_order();
   return choose(question, settings.algorithm, engine.algorithm[static_cast<std::size_t>(question.collective)])
       .algorithm;
 }

@@ -66,6 +66,8 @@ std::string on_devices(const DeviceFigures& device) {
   return fmt::format(
       "# buffers are memory of devices ({}); the clock is the host's, around calls that return when the device is "
       "done\n"
+      "# enqueue is what a call costs its thread until that may go on (i... and wait_on), the device idle before:\n"
+      "# the mean over 100 calls at the most, each after a barrier; a message's has the wait for its other side in it\n"
       "# copy% is of {:.1f} GB/s, which copies of {} read and write on rank 0's device: what the operation comes to "
       "when\n"
       "# each input is read once and each output is written once, over all ranks\n{}",
@@ -104,8 +106,12 @@ std::vector<Result> run_sizes(Fabric& fabric, const Subject& subject, const Sett
   for (const Shape& shape : shapes) {
     const auto exercise = exercise_of(subject, settings, shape);
     const OperationFacts& operation = facts(settings.operation);
-    const Plan plan{warmup_for(settings, shape.bytes), iterations_for(settings, shape.bytes), settings.seconds,
-                    settings.check, !operation.synchronises && !operation.point_to_point()};
+    const Plan plan{warmup_for(settings, shape.bytes),
+                    iterations_for(settings, shape.bytes),
+                    settings.seconds,
+                    settings.check,
+                    !operation.synchronises && !operation.point_to_point(),
+                    subject.device.has_value()};
     const auto done = static_cast<double>(results.size());
     const auto progress = [&](double share) {
       if (bar) bar->show((done + share) / static_cast<double>(shapes.size()), format_size(shape.bytes));

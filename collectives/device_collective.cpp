@@ -27,7 +27,10 @@ DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, con
     : group_(group), memory_(group.engine().device(), call, arguments, group.rank()) {}
 
 Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {
-  if (plan.algorithm == Algorithm::two_level) co_return;
+  if (plan.algorithm == Algorithm::two_level) {
+    group_.engine().device_peers().stage_as_apart();
+    co_return;
+  }
   const DeviceReduction reduction = reduction_for(operation, plan);
   std::vector<DeviceShare> shares(static_cast<std::size_t>(group_.size()));
   shares[static_cast<std::size_t>(group_.rank())] = share(plan, in_place, reduction.kernels != nullptr);

@@ -50,23 +50,24 @@ class OnDevices {
       co_return;
     }
 
-    wait_for_others([&](int member) { return verdicts[index(member)].ready; });
+    for_others([&](int member) { work_.wait_for(member, verdicts[index(member)].ready); });
     move();
     std::vector<cuda::EventTicket> tickets(shares_.size());
     Task marked = work_.record(tickets[index(rank_)], size_ - 1);
     co_await marked;
     Task finished = exchange(work_.operation(), 2, tickets);
     co_await finished;
-    wait_for_others([&](int member) { return tickets[index(member)]; });
+    work_.give_back(own.ready, size_ - 1);
+    for_others([&](int member) { work_.wait_for_end(member, tickets[index(member)]); });
     Task ended = work_.end();
     co_await ended;
   }
 
  private:
-  template <typename TicketOf>
-  void wait_for_others(const TicketOf& ticket_of) {
+  template <typename Action>
+  void for_others(const Action& action) const {
     for (int member = 0; member < size_; ++member) {
-      if (member != rank_) work_.wait_for(member, ticket_of(member));
+      if (member != rank_) action(member);
     }
   }
 

@@ -81,11 +81,11 @@ Task DevicePort::send_range(State& state, Range range, int to, std::uint32_t key
   SendMessage told(work.operation(), to, key | kNote, word_bytes(note));
   co_await told;
   co_await heard;
+  if (note.place.region != 0) work.give_back(note.ready, 1);
   if (answer.wants_payload == 0) {
-    work.wait_for(to, answer.done);
+    work.wait_for_end(to, answer.done);
     co_return;
   }
-  if (note.place.region != 0) work.give_back(note.ready, 1);
   const auto block = work.stage(state.memory.bytes(range));
   state.memory.check_there(range);
   work.copy(state.memory.address(range), block->data(), block->size());

@@ -80,8 +80,12 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   const int world_rank = operation_.group().world_rank(member);
   if (!peers_.reaches(world_rank)) return lost_.push_back(member);
   peers_.events(world_rank).wait(ticket, device_.collectives.stream());
-  peers_.used(world_rank, ticket);
   waits_.push_back({member, ticket, recorded_});
+}
+
+void DeviceWork::wait_for_end(int member, cuda::EventTicket ticket) {
+  wait_for(member, ticket);
+  if (ticket != kNothing && reaches(member)) peers_.used(operation_.group().world_rank(member), ticket);
 }
 
 void DeviceWork::give_back(cuda::EventTicket ticket, int users) noexcept {

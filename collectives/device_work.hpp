@@ -46,9 +46,12 @@ class DeviceWork {
   /// A ticket for so many members: this point in what is queued. Where all events are in use, waits for the device to
   /// come here, and the ticket says nothing.
   Task record(cuda::EventTicket& ticket, int users);
-  /// All that follows comes after what a member's ticket speaks of.
+  /// All that follows comes after what a member's ticket speaks of. He is told so by the next word that the algorithm
+  /// sends him: then he gives it back.
   void wait_for(int member, cuda::EventTicket ticket);
-  /// A ticket of this rank that nobody will wait for.
+  /// The same where that was the last word: the ticket is given back for him.
+  void wait_for_end(int member, cuda::EventTicket ticket);
+  /// A ticket of this rank that nobody will wait for any more.
   void give_back(cuda::EventTicket ticket, int users) noexcept;
 
   /// Whether that can be said of it.

@@ -71,6 +71,8 @@ std::optional<ImportTable::Use> ImportTable::use(RegionId region, std::uint64_t 
   if (import.mapped == 0) {
     if (must_wait(import)) return std::nullopt;
     map(import);
+  } else if (import.uses == 0) {
+    --idle_;
   }
   ++import.uses;
   return Use(*this, region, import.mapped + offset);
@@ -129,7 +131,12 @@ void ImportTable::end_use(RegionId region) noexcept {
   static std::atomic<std::uint64_t> ended_of_all{0};
   Import& import = imports_.at(region);
   import.idle_since = ++ended_of_all;
-  if (--import.uses > 0 || !import.ended) return;
+  if (--import.uses > 0) return;
+  ++idle_;
+  if (!import.ended) {
+    if (idle_ > most_idle_) close_idle();
+    return;
+  }
   close(import);
   closed_.push_back(region);
   imports_.erase(region);
@@ -138,6 +145,7 @@ void ImportTable::end_use(RegionId region) noexcept {
 void ImportTable::close(Import& import) noexcept {
   const Address mapped = std::exchange(import.mapped, 0);
   if (mapped == 0) return;
+  --idle_;
   const Driver& driver = context_.driver();
   ContextHandle popped = nullptr;
   if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;

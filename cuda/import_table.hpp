@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -12,7 +13,9 @@
 namespace rondo::cuda {
 
 /// The regions of one peer, another process, that this one has been told of; each is mapped when first used, which
-/// takes long, and stays so until its owner ends it, or until `close_idle` makes room for others.
+/// takes long, and stays so until its owner ends it, or until it is closed in favour of others: by `close_idle`, or
+/// where more are idle than are kept. For memory that is mapped stays with its owner's device even when that has freed
+/// it, and an owner who frees without telling ends a region only when something else comes to lie there.
 ///
 /// A region that its owner has ended is closed when its last use is over, and only then is that answered. Until then
 /// a region that lies at the same place at its owner must wait: the driver could not map both.
@@ -42,7 +45,11 @@ class ImportTable {
     Address address_;
   };
 
-  ImportTable(const PrimaryContext& context, int peer) : context_(context), peer_(peer) {}
+  /// More than the buffers of a job that uses the same ones again and again.
+  static constexpr std::size_t kMostIdle = 64;
+
+  ImportTable(const PrimaryContext& context, int peer, std::size_t most_idle = kMostIdle)
+      : context_(context), peer_(peer), most_idle_(most_idle) {}
   ~ImportTable();
   ImportTable(const ImportTable&) = delete;
   ImportTable& operator=(const ImportTable&) = delete;
@@ -88,6 +95,8 @@ class ImportTable {
 
   const PrimaryContext& context_;
   int peer_;
+  std::size_t most_idle_;
+  std::size_t idle_ = 0;  ///< mapped, and nobody uses them
   std::map<RegionId, Import> imports_;
   std::vector<RegionId> closed_;
 };

@@ -34,6 +34,11 @@ void DevicePeers::stage_instead(const std::string& why) {
   if (said_.insert(why).second) engine_.log().warn("device memory goes through the host: {}", why);
 }
 
+void DevicePeers::stage_as_apart() {
+  const std::string why = "some ranks are on other hosts, or RONDO_TRANSPORT has none share memory";
+  if (said_.insert(why).second) engine_.log().info("device memory goes through the host: {}", why);
+}
+
 // What others may know of this rank.
 
 bool DevicePeers::shares_host(int world_rank) const {
@@ -51,7 +56,11 @@ void DevicePeers::introduce(int world_rank) {
 }
 
 DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address) {
-  if (!shares_host(world_rank) || retiring_.contains(memory.base)) return {};
+  if (!shares_host(world_rank)) {
+    if (world_rank != engine_.settings().rank) stage_as_apart();
+    return {};
+  }
+  if (retiring_.contains(memory.base)) return {};
   if (!memory.exportable) {
     stage_instead(memory.kind == cuda::PointerFacts::Kind::managed ? "it is managed, wanted memory of cuMemAlloc"
                                                                    : memory.why_not);

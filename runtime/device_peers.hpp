@@ -71,6 +71,9 @@ class DevicePeers {
 
   /// Says in the log, once, why memory goes through the host.
   void stage_instead(const std::string& why);
+  /// The same where ranks are not on one host with this one, which whoever started them knows: only to who wants to
+  /// know more.
+  void stage_as_apart();
 
  private:
   /// What another rank has told of its device.

@@ -93,14 +93,17 @@ void Work::give_up() noexcept {
     (void)waitable_.release();  // in a forked child it is the parent's
     return;
   }
+  bool abandoned = false;
   try {
     {
       Progress::Entry entry(engine_->progress());
-      if (!waitable_->finished() && std::uncaught_exceptions() > 0) waitable_->abandon();
+      abandoned = !waitable_->finished() && std::uncaught_exceptions() > 0;
+      if (abandoned) waitable_->abandon();
     }
     wait();
   } catch (const std::exception& error) {
-    engine_->log().warn("an operation that nobody waited for failed: {}", error.what());
+    // Of what is given up the exception on its way tells.
+    if (!abandoned) engine_->log().warn("an operation that nobody waited for failed: {}", error.what());
   }
 }
 

@@ -24,7 +24,7 @@ std::string cuda_found() {
 
 std::string version_text() {
   return fmt::format("rondo-run " RONDO_VERSION " (transports: " RONDO_TRANSPORTS "; cuda: {}, kernels: {})",
-                     cuda_found(), cuda::kernel_image().empty() ? "no" : "yes");
+                     cuda_found(), cuda::kernel_image().empty() ? "no, built without nvcc" : "yes");
 }
 
 }  // namespace rondo::detail

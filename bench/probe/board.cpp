@@ -29,6 +29,8 @@ Board::Board(int descriptor) {
 
 Board::~Board() { ::munmap(places_, kBoardBytes); }
 
+std::span<std::byte> Board::memory() const { return {reinterpret_cast<std::byte*>(places_), kBoardBytes}; }
+
 void Board::barrier(int rank, int size) const {
   const std::uint32_t mine = places_[rank].arrived.fetch_add(1, std::memory_order_acq_rel) + 1;
   for (int other = 0; other < size; ++other) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <thread>
 
 #include "cuda/driver_types.hpp"
@@ -24,6 +25,8 @@ class Board {
   struct alignas(64) Place {
     std::atomic<std::uint64_t> count;    ///< of what it has queued, or done
     std::atomic<std::uint32_t> arrived;  ///< barriers that it has come to
+    std::atomic<std::uint32_t> refused;  ///< not 0: the driver does not do for it what was asked
+    std::uint32_t word;                  ///< for devices
     pid_t process;
     cuda::IpcMemoryHandle memory;
     cuda::IpcEventHandle event;
@@ -37,6 +40,8 @@ class Board {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
+  /// All of it, for devices to map.
+  std::span<std::byte> memory() const;
   Place& place(int rank) const { return places_[rank]; }
   /// Until all `size` ranks have come; what they wrote before is seen behind it.
   void barrier(int rank, int size) const;

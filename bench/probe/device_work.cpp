@@ -1,7 +1,6 @@
 #include "bench/probe/device_work.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -71,11 +70,7 @@ Kernels::Kernels(const Part& part)
 }
 
 void Kernels::launch(const cuda::DirectArguments& arguments, unsigned blocks, unsigned threads) const {
-  const Driver& driver = part_.driver();
-  cuda::DirectArguments copied = arguments;
-  std::array<void*, 1> parameters{&copied};
-  driver.must(driver.cuLaunchKernel, sum_, blocks, 1U, 1U, threads, 1U, 1U, 0U, part_.stream.handle(),
-              parameters.data(), nullptr);
+  part_.launch(sum_, arguments, blocks, threads);
 }
 
 void Kernels::launch_small() const {

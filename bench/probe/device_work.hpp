@@ -76,6 +76,7 @@ class Kernels {
   void launch(const cuda::DirectArguments& arguments, unsigned blocks, unsigned threads = kThreads) const;
   /// One block that does next to nothing.
   void launch_small() const;
+  cuda::FunctionHandle sum() const { return sum_; }
   int multiprocessors() const { return multiprocessors_; }
 
  private:

@@ -8,6 +8,8 @@ std::span<const Item> probe_items() {
   static const std::array items{
       Item{"machine", "which device and driver", {1}, answer_machine},
       Item{"hand_over", "from one process's kernel to the next one's", {1, 2, 4, 8}, answer_hand_over},
+      Item{"wait_value", "the same, by streams that wait for words in memory", {2, 4, 8}, answer_wait_value},
+      Item{"spinning", "the same, by kernels that wait for each other", {2, 4, 8}, answer_spinning},
       Item{"host_calls", "what calls cost the host", {2}, answer_host_calls},
       Item{"open_memory", "what it costs to map another process's allocation", {2}, answer_open_memory},
       Item{"copies", "copies on the device, and while another process computes", {2}, answer_copies},

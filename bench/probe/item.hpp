@@ -23,6 +23,8 @@ std::span<const Item> probe_items();
 // What the processes do, in the file named after it.
 void answer_machine(const Part& part);
 void answer_hand_over(const Part& part);
+void answer_wait_value(const Part& part);
+void answer_spinning(const Part& part);
 void answer_host_calls(const Part& part);
 void answer_open_memory(const Part& part);
 void answer_copies(const Part& part);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -37,9 +38,17 @@ class Part {
   const cuda::Stream stream;
 
   const cuda::Driver& driver() const { return context.driver(); }
+  const Board& board() const { return board_; }
   Board::Place& place() const { return board_.place(rank); }
   Board::Place& place(int of_rank) const { return board_.place(of_rank); }
   void barrier() const { board_.barrier(rank, size); }
+
+  template <typename Arguments>
+  void launch(cuda::FunctionHandle kernel, Arguments arguments, unsigned blocks, unsigned threads) const {
+    std::array<void*, 1> parameters{&arguments};
+    driver().must(driver().cuLaunchKernel, kernel, blocks, 1U, 1U, threads, 1U, 1U, 0U, stream.handle(),
+                  parameters.data(), nullptr);
+  }
 
   /// Gives an answer, at once: a process that hangs later has given it.
   void report(const Figure& figure) const;

@@ -5,11 +5,14 @@
 #include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "bench/probe/device_work.hpp"
 #include "bench/probe/item.hpp"
+#include "bench/probe/probe_kernels.hpp"
 #include "cuda/staging.hpp"
 
 namespace rondo::bench {
@@ -17,7 +20,8 @@ namespace {
 
 class AllReduce {
  public:
-  AllReduce(const Part& part, std::size_t bytes) : part_(part), kernels_(part), own_(part, bytes) {
+  AllReduce(const Part& part, std::size_t bytes)
+      : part_(part), kernels_(part), probe_kernels_(part), own_(part, bytes) {
     own_.expose();
     part.barrier();
     for (int rank = 0; rank < part.size; ++rank) {
@@ -33,8 +37,15 @@ class AllReduce {
 
   int multiprocessors() const { return kernels_.multiprocessors(); }
 
+  /// The library's kernel.
+  cuda::FunctionHandle kernel() const { return kernels_.sum(); }
+  /// One in which each thread has so many packs of an input in flight.
+  cuda::FunctionHandle unrolled(unsigned times) const {
+    return probe_kernels_.find(fmt::format("rondo_probe_sum_unroll_{}", times).c_str());
+  }
+
   /// Queues this rank's part in the reduction of `bytes` of each buffer.
-  void queue(bool direct, std::size_t bytes, unsigned blocks) const {
+  void queue(cuda::FunctionHandle kernel, bool direct, std::size_t bytes, unsigned blocks) const {
     if (!direct && part_.rank != 0) return;
     const std::size_t chunk = direct ? bytes / static_cast<std::size_t>(part_.size) : bytes;
     const std::size_t offset = direct ? chunk * static_cast<std::size_t>(part_.rank) : 0;
@@ -47,15 +58,15 @@ class AllReduce {
     arguments.output_count = arguments.input_count;
     arguments.count = chunk / sizeof(float);
     arguments.ranks = part_.size;
-    kernels_.launch(arguments, blocks);
+    part_.launch(kernel, arguments, blocks, Kernels::kThreads);
   }
 
   /// Whether the sum is the sum, in this rank's buffer.
-  void check(bool direct, std::size_t bytes, unsigned blocks) const {
+  void check(cuda::FunctionHandle kernel, bool direct, std::size_t bytes, unsigned blocks) const {
     constexpr unsigned char kByte = 0x3f;
     own_.fill(kByte);
     part_.barrier();
-    queue(direct, bytes, blocks);
+    queue(kernel, direct, bytes, blocks);
     part_.stream.synchronize();
     part_.barrier();
     float element = 0;
@@ -83,31 +94,41 @@ class AllReduce {
 
   const Part& part_;
   Kernels kernels_;
+  ProbeKernels probe_kernels_;
   DeviceBuffer own_;
   std::vector<std::unique_ptr<MappedBuffer>> mapped_;
   std::vector<cuda::Address> buffers_;
 };
 
-/// Seconds of one, from when all begin until the last has ended; as many as queued in a row. The same on all ranks.
-double time_one(const Part& part, const AllReduce& reduce, bool direct, std::size_t bytes, unsigned blocks,
-                int in_a_row) {
+/// What is measured of a reduction.
+struct Shot {
+  std::string kernel;  ///< what the figure calls it
+  cuda::FunctionHandle function = nullptr;
+  bool direct = false;
+  std::size_t bytes = 0;
+  unsigned blocks = 0;
+  int in_a_row = 1;
+};
+
+/// Seconds of one, from when all begin until the last has ended. The same on all ranks.
+double time_one(const Part& part, const AllReduce& reduce, const Shot& shot) {
   part.barrier();
   const auto begin = Part::Clock::now();
-  for (int i = 0; i < in_a_row; ++i) reduce.queue(direct, bytes, blocks);
+  for (int i = 0; i < shot.in_a_row; ++i) reduce.queue(shot.function, shot.direct, shot.bytes, shot.blocks);
   part.stream.synchronize();
   part.barrier();
-  return seconds_since(begin) / in_a_row;
+  return seconds_since(begin) / shot.in_a_row;
 }
 
-void measure_one(const Part& part, const AllReduce& reduce, bool direct, std::size_t bytes, unsigned blocks,
-                 int in_a_row) {
+void measure_one(const Part& part, const AllReduce& reduce, const Shot& shot) {
   std::vector<double> seconds;
-  time_one(part, reduce, direct, bytes, blocks, in_a_row);
-  for (int i = 0; i < part.pick(12, 2); ++i) seconds.push_back(time_one(part, reduce, direct, bytes, blocks, in_a_row));
+  time_one(part, reduce, shot);
+  for (int i = 0; i < part.pick(12, 2); ++i) seconds.push_back(time_one(part, reduce, shot));
   if (part.rank != 0) return;
-  const std::string what = fmt::format("{}, {} blocks, {}", direct ? "direct" : "leader", blocks,
-                                       in_a_row > 1 ? fmt::format("{} in a row", in_a_row) : "one");
-  part.report(measured(what, bytes, "GB/s", gigabytes_per_second(seconds, static_cast<double>(bytes))));
+  const std::string what =
+      fmt::format("{}, {}{} blocks, {}", shot.direct ? "direct" : "leader", shot.kernel, shot.blocks,
+                  shot.in_a_row > 1 ? fmt::format("{} in a row", shot.in_a_row) : "one");
+  part.report(measured(what, shot.bytes, "GB/s", gigabytes_per_second(seconds, static_cast<double>(shot.bytes))));
 }
 
 }  // namespace
@@ -116,12 +137,19 @@ void answer_reductions(const Part& part) {
   const std::size_t most = part.pick(256 * kMiB, kMiB / 16);
   AllReduce reduce(part, most);
   const auto multiprocessors = static_cast<unsigned>(reduce.multiprocessors());
+  const unsigned usual = 2 * multiprocessors;
   for (const bool direct : {true, false}) {
-    reduce.check(direct, most, 2 * multiprocessors);
-    for (const unsigned halves : {1U, 2U, 4U, 8U})
-      measure_one(part, reduce, direct, most, std::max(halves * multiprocessors / 2, 1U), 4);
+    reduce.check(reduce.kernel(), direct, most, usual);
+    for (const unsigned unroll : {4U, 8U}) {
+      const cuda::FunctionHandle kernel = reduce.unrolled(unroll);
+      reduce.check(kernel, direct, most, usual);
+      for (const unsigned halves : {1U, 2U, 4U, 8U}) {
+        const unsigned blocks = std::max(halves * multiprocessors / 2, 1U);
+        measure_one(part, reduce, {fmt::format("unroll {}, ", unroll), kernel, direct, most, blocks, 4});
+      }
+    }
     for (std::size_t bytes = part.pick(kMiB / 16, most); bytes <= most; bytes *= 16)
-      measure_one(part, reduce, direct, bytes, 2 * multiprocessors, 1);
+      measure_one(part, reduce, {"", reduce.kernel(), direct, bytes, usual, 1});
   }
   reduce.close();
 }

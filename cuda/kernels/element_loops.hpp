@@ -284,7 +284,7 @@ RONDO_CUDA_INLINE void fold(const DirectArguments& a, unsigned long long begin, 
 }
 
 /// `known_inputs`: with as many inputs, and one output; 0: as many as `a` says.
-template <typename Format, typename Op, typename Finish, unsigned known_inputs = 0>
+template <typename Format, typename Op, typename Finish, unsigned known_inputs = 0, unsigned unroll = kUnroll>
 RONDO_CUDA_INLINE void direct_loop(const DirectArguments& a, Lane lane) {
   using Stored = typename Format::Stored;
   bool differ = false;
@@ -299,8 +299,8 @@ RONDO_CUDA_INLINE void direct_loop(const DirectArguments& a, Lane lane) {
 
   const unsigned long long end = packs.head + packs.count * kPackBytes;
   const unsigned long long stride = lane.count * kPackBytes;
-  for (unsigned long long place = packs.head + lane.index * kPackBytes; place < end; place += kUnroll * stride) {
-    fold<Format, Op, Finish, known_inputs, Pack<Stored>, kUnroll>(a, place, stride, end);
+  for (unsigned long long place = packs.head + lane.index * kPackBytes; place < end; place += unroll * stride) {
+    fold<Format, Op, Finish, known_inputs, Pack<Stored>, unroll>(a, place, stride, end);
   }
   for_singles<sizeof(Stored)>(packs, bytes, lane, [&](unsigned long long place) {
     fold<Format, Op, Finish, known_inputs, Single<Stored>, 1>(a, place, 0, bytes);

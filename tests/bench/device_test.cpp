@@ -5,6 +5,7 @@
 
 #include "bench/compare/child.hpp"
 #include "bench/operation.hpp"
+#include "bench/table.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
@@ -23,6 +24,11 @@ Outcome bench(const std::string& arguments, const std::string& variables = "") {
   return run_program({{"/bin/sh", "-c", command}, {}}, kLongEnough);
 }
 
+/// The only result of a report.
+nlohmann::json result_in(const std::string& json) {
+  return nlohmann::json::parse(std::ifstream(json)).at("results").at(0);
+}
+
 /// The number behind `text`.
 double number_after(const std::string& output, const std::string& text) {
   const auto at = output.find(text);
@@ -36,9 +42,14 @@ TEST_CASE("every operation gives right results on devices", "[bench][cuda]") {
   const std::string operation =
       GENERATE(as<std::string>(), "latency", "bandwidth", "all_reduce", "reduce --root 2", "broadcast --root 1",
                "scatter --root 2", "gather --root 1", "all_gather", "reduce_scatter", "all_to_all");
-  const Outcome outcome = bench(operation + " -n 3 --sizes 0,4,100K -i 6 -w 1 -t half");
+  const TemporaryDirectory directory;
+  const std::string json = directory / "report.json";
+  const Outcome outcome = bench(operation + " -n 3 --sizes 0,4,100K -i 6 -w 1 -t half --json " + json);
   INFO(operation << "\n" << outcome.output);
-  CHECK(outcome.status == 0);
+  REQUIRE(outcome.status == 0);
+  const auto report = nlohmann::json::parse(std::ifstream(json));
+  CHECK(report["results"].size() == 3);
+  for (const auto& result : report["results"]) CHECK(result["enqueue_us"].get<double>() > 0);
   CHECK_THAT(outcome.output, ContainsSubstring("# Out of bounds values : 0 OK"));
 }
 
@@ -57,14 +68,32 @@ TEST_CASE("figures of devices are compared with that of copies", "[bench][cuda]"
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   CHECK_THAT(outcome.output, ContainsSubstring("buffers are memory of devices (") &&
-                                 ContainsSubstring("the clock is the host's") && ContainsSubstring("copy%\n"));
+                                 ContainsSubstring("the clock is the host's") &&
+                                 ContainsSubstring("  enqueue   copy%\n") &&
+                                 ContainsSubstring("# enqueue is what a call costs its thread"));
   if (rondo::testing::is_stand_in()) {
     CHECK_THAT(outcome.output, ContainsSubstring("a stand-in for a device: its figures mean nothing"));
   }
-  const auto result = nlohmann::json::parse(std::ifstream(json))["results"][0];
+  const auto result = result_in(json);
+  const auto number = [&](const char* name) { return rondo::bench::short_number(result[name].get<double>()); };
+  CHECK_THAT(outcome.output, ContainsSubstring(" " + number("enqueue_us") + " ") &&
+                                 ContainsSubstring(" " + number("copy_percent") + "\n"));
   const double copies = number_after(outcome.output, "# copy% is of ");
   const double wanted = 100 * result["algbw_GBps"].get<double>() * 4 / copies;
   CHECK_THAT(result["copy_percent"].get<double>(), Catch::Matchers::WithinRel(wanted, 0.05));
+}
+
+TEST_CASE("what it costs to enqueue a call has no waiting for the device in it", "[bench][cuda][stand-in]") {
+  if (!rondo::testing::is_stand_in()) return;
+  const TemporaryDirectory directory;
+  const std::string json = directory / "report.json";
+  const Outcome outcome =
+      bench("all_gather -n 2 --sizes 100K -w 0 -i 3 --no-check --json " + json, "FAKECUDA_COPY_MS=100");
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  const auto result = result_in(json);
+  CHECK(result["time_us"]["min"].get<double>() > 100e3);
+  CHECK(result["enqueue_us"].get<double>() < 100e3);
 }
 
 TEST_CASE("without a driver the benchmark says why it has no devices", "[bench][cuda]") {

@@ -37,6 +37,8 @@ class Logged final : public Exercise {
     log_ += 'w';
     return wrong_elements;
   }
+  void enqueue() override { log_ += 'e'; }
+  void settle() override { log_ += 's'; }
   double scale() const override { return 0.5; }
 
   std::size_t wrong_elements = 0;
@@ -96,6 +98,20 @@ TEST_CASE("checks are in iterations that count: the first, the last and some bet
         "pbrbw"
         "zbrrr"
         "p");
+}
+
+TEST_CASE("calls that only enqueue are timed by themselves, each behind a barrier", "[bench]") {
+  TwoRanks fabric;
+  Logged exercise(fabric.log);
+  Plan plan = plan_of(0, 2, false, false);
+  plan.enqueue = true;
+  CHECK(measure(fabric, exercise, plan).enqueue_seconds.size() == 2);
+  CHECK(fabric.log ==
+        "pzb"
+        "rr"
+        "zbesbes");
+  plan.iterations = 1000;
+  CHECK(measure(fabric, exercise, plan).enqueue_seconds.size() == 100);
 }
 
 TEST_CASE("wrong elements of all ranks and checks add up", "[bench]") {

@@ -59,7 +59,7 @@ TEST_CASE("the JSON report has the documented names, in their order", "[bench]")
   const auto& result = report["results"][0];
   CHECK(keys(result) == std::vector<std::string>{"op", "algorithm", "transport", "type", "redop", "root", "bytes",
                                                  "count", "iterations", "time_us", "algbw_GBps", "busbw_GBps", "wrong",
-                                                 "copy_percent"});
+                                                 "enqueue_us", "copy_percent"});
   CHECK(keys(result["time_us"]) == std::vector<std::string>{"mean", "min", "p50", "p99", "max"});
   CHECK(result["op"] == "all_reduce");
   CHECK(result["algorithm"] == "ring");
@@ -93,19 +93,22 @@ TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
   CHECK_THAT(table_foot({result}), ContainsSubstring("# Out of bounds values : N/A"));
 }
 
-TEST_CASE("what was not on devices is not compared with their copies", "[bench]") {
+TEST_CASE("what was not on devices has neither their columns nor their fields", "[bench]") {
   Result result = example();
-  const auto percent = [&] {
+  const auto reported = [&](const char* name) {
     std::ostringstream text;
     write_json(text, "1.2.3", 4, {}, {result});
-    return nlohmann::json::parse(text.str())["results"][0]["copy_percent"];
+    return nlohmann::json::parse(text.str())["results"][0][name];
   };
-  CHECK(percent().is_null());
-  CHECK_THAT(table_head(), !ContainsSubstring("copy%"));
+  CHECK(reported("copy_percent").is_null());
+  CHECK(reported("enqueue_us").is_null());
+  CHECK_THAT(table_head(), !ContainsSubstring("copy%") && !ContainsSubstring("enqueue"));
+  take({{0.001}, 0, {1e-6, 4e-6}}, 4, true, result);
   result.algbw_GBps = 100;
   compare_with_copies(1600, 4, result);
-  CHECK(percent() == 50);
-  CHECK_THAT(table_row(result), ContainsSubstring("  50.00\n"));
+  CHECK(reported("copy_percent") == 50);
+  CHECK(reported("enqueue_us") == Catch::Approx(2.5));
+  CHECK_THAT(table_row(result), ContainsSubstring("     2.50   50.00\n"));
   CHECK(table_row(result).size() == table_head(true).find('\n') + 1);
 }
 

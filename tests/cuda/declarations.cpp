@@ -4,7 +4,9 @@
 #include <type_traits>
 
 // First: the macros of <cuda.h> would give the members other names.
+#include "bench/probe/optional_calls.hpp"
 #include "cuda/driver.hpp"
+#include "tests/cuda/virtual_memory.hpp"
 // clang-format off
 #include <cuda.h>
 // clang-format on
@@ -41,6 +43,10 @@ constexpr bool same_call<Call<Ours...>, CUresult(Theirs...)> = []() {
 #undef cuMemcpyDtoDAsync
 #undef cuMemcpyHtoDAsync
 #undef cuMemcpyDtoHAsync
+#undef cuStreamWaitValue32
+#undef cuStreamWriteValue32
+#undef cuMemHostRegister
+#undef cuMemHostGetDevicePointer
 SAME(cuInit, ::cuInit);
 SAME(cuDriverGetVersion, ::cuDriverGetVersion);
 SAME(cuGetErrorName, ::cuGetErrorName);
@@ -91,6 +97,18 @@ SAME(cuModuleGetFunction, ::cuModuleGetFunction);
 SAME(cuLaunchKernel, ::cuLaunchKernel);
 #undef SAME
 
+#define SAME(member, function) \
+  static_assert(same_call<decltype(rondo::bench::OptionalCalls::member), decltype(function)>)
+SAME(cuStreamWaitValue32, ::cuStreamWaitValue32_v2);
+SAME(cuStreamWriteValue32, ::cuStreamWriteValue32_v2);
+SAME(cuMemHostRegister, ::cuMemHostRegister_v2);
+SAME(cuMemHostUnregister, ::cuMemHostUnregister);
+SAME(cuMemHostGetDevicePointer, ::cuMemHostGetDevicePointer_v2);
+#undef SAME
+static_assert(rondo::bench::kWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);
+static_assert(rondo::bench::kWriteBehindAll == CU_STREAM_WRITE_VALUE_DEFAULT);
+static_assert(rondo::bench::kHostRegisterMapped == CU_MEMHOSTREGISTER_DEVICEMAP);
+
 static_assert(std::is_same_v<Address, CUdeviceptr> && std::is_same_v<Device, CUdevice>);
 static_assert(sizeof(Uuid) == sizeof(CUuuid));
 static_assert(sizeof(IpcMemoryHandle) == sizeof(CUipcMemHandle) && sizeof(IpcEventHandle) == sizeof(CUipcEventHandle));
@@ -135,5 +153,26 @@ static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kEventDisableTiming == CU_EVENT_DISABLE_TIMING && kEventInterprocess == CU_EVENT_INTERPROCESS);
 static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+
+// Of the tests.
+template <typename Ours, typename Theirs>
+constexpr bool same_function = false;
+template <typename... Ours, typename Theirs>
+constexpr bool same_function<Result(Ours...), Theirs> = same_call<Call<Ours...>, Theirs>;
+
+using namespace rondo::testing;
+static_assert(same_function<PhysicalGranularity, decltype(::cuMemGetAllocationGranularity)>);
+static_assert(same_function<PhysicalCreate, decltype(::cuMemCreate)>);
+static_assert(same_function<PhysicalRelease, decltype(::cuMemRelease)>);
+static_assert(same_function<AddressReserve, decltype(::cuMemAddressReserve)>);
+static_assert(same_function<AddressFree, decltype(::cuMemAddressFree)>);
+static_assert(same_function<PhysicalMap, decltype(::cuMemMap)>);
+static_assert(same_function<PhysicalUnmap, decltype(::cuMemUnmap)>);
+static_assert(same_function<SetAccess, decltype(::cuMemSetAccess)>);
+static_assert(sizeof(PhysicalFacts) == sizeof(CUmemAllocationProp) && sizeof(AccessFacts) == sizeof(CUmemAccessDesc));
+static_assert(offsetof(PhysicalFacts, place) == offsetof(CUmemAllocationProp, location));
+static_assert(PhysicalFacts{}.type == CU_MEM_ALLOCATION_TYPE_PINNED);
+static_assert(MemoryPlace{}.type == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(AccessFacts{}.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 }  // namespace

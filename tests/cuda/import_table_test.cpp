@@ -190,6 +190,40 @@ TEST_CASE("what nobody uses is closed to make room, what was used last at last, 
   sharer.end();
 }
 
+TEST_CASE("of what nobody uses only so much is kept, what was used last", "[cuda][import_table]") {
+  const DeviceUnderTest device;
+  Sharer sharer;
+  std::vector<Heard> heard;
+  for (const char* what : {"more 2097152 1", "more 2097152 2", "more 2097152 3"}) heard.push_back(sharer.expose(what));
+  {
+    constexpr std::size_t kMost = 2;
+    ImportTable table(device.context, kPeer, kMost);
+    for (const Heard& one : heard) table.announce(*one.description);
+    const auto use = [&](std::size_t which) { return table.use(heard[which].region, 0, 10); };
+    const auto holds = [&](const std::optional<ImportTable::Use>& used, int content) {
+      return device.holds(used->address(), 10, static_cast<std::byte>(content));
+    };
+    // What is in use does not count.
+    {
+      const auto first = use(0), second = use(1), third = use(2);
+      CHECK(table.mapped() == 3);
+    }
+    CHECK(table.mapped() == kMost);
+    for (int round = 0; round < 3; ++round) {
+      for (const std::size_t which : {0, 1, 2}) {
+        CHECK(holds(use(which), static_cast<int>(which) + 1));
+        CHECK(table.mapped() == kMost);
+      }
+    }
+    // The first is the one that was closed: what was not is ended at once, as it is.
+    for (const std::size_t which : {1, 2}) table.unmap(heard[which].region);
+    CHECK(table.mapped() == 0);
+    CHECK(holds(use(0), 1));
+    CHECK(table.mapped() == 1);
+  }
+  sharer.end();
+}
+
 TEST_CASE("a region that was never used is closed without having been mapped", "[cuda][import_table]") {
   const DeviceUnderTest device;
   Sharer sharer;

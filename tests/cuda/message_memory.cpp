@@ -14,6 +14,7 @@
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
+#include "tests/cuda/virtual_memory.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace rondo::testing {
@@ -106,8 +107,9 @@ void unmappable(Communicator& world) {
   require(driver_function<Result(Address*, std::size_t, unsigned)>("cuMemAllocManaged")(&managed, kBytes, kForAll) ==
               Result::success,
           "managed memory");
+  const VirtualMemory created(own_device(world), kBytes);
   for (int round = 0; round < 5; ++round) {
-    for (const Address address : {pooled, managed}) {
+    for (const Address address : {pooled, created.address(), managed}) {
       const auto sent = pattern(world.rank(), round, kBytes);
       device.write(address, sent);
       const device_span<std::byte> out(reinterpret_cast<std::byte*>(address), kBytes, stream_of(device));
@@ -204,6 +206,8 @@ void refused_by_name(Communicator& world) {
   named("recv", other, [&] { world.recv(wrong, other); });
   named("irecv", other, [&] { world.irecv(wrong, other).wait(); });
   named("sendrecv", other, [&] { world.sendrecv(buffer.span(), other, wrong, other); });
+  named("sendrecv", other, [&] { world.sendrecv(wrong, other, buffer.span(), other); });
+  named("sendrecv", 2, [&] { world.sendrecv(buffer.span(), 2, std::span(host), other); });
   named("send", 2, [&] { world.send(buffer.span(), 2); });
   named("isend", 2, [&] { world.isend(buffer.span(), 2).wait(); });
   named("recv", 2, [&] { world.recv(buffer.span(), 2); });

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 #include <string>
 #include <tuple>
@@ -260,8 +261,19 @@ TEST_CASE("memory that others cannot map goes through the host, and the log says
   const auto ended = run_messages(2, "unmappable");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
-  CHECK_THAT(ended.err, ContainsSubstring("memory pool") && ContainsSubstring("it is managed"));
-  CHECK(lines_of(ended.err).size() == 4);
+  CHECK_THAT(ended.err, ContainsSubstring("memory pool") && ContainsSubstring("it is managed") &&
+                            ContainsSubstring("cuMemCreate, perhaps"));
+  CHECK(lines_of(ended.err).size() == 6);
+}
+
+TEST_CASE("between ranks that are apart memory goes through the host, and the log says so once", "[cuda][messages]") {
+  const auto ended = run_messages(2, "many", {"RONDO_TRANSPORT=tcp", "RONDO_LOG=info"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  const auto lines = lines_of(ended.err);
+  CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+          return line.find("through the host: some ranks are on other hosts") != std::string::npos;
+        }) == 2);
 }
 
 TEST_CASE("ranks of one process send memory of their device through the host, and the log says why once",

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/virtual_memory.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rondo::cuda;
@@ -84,6 +85,20 @@ TEST_CASE("memory of a pool is the device's, and cannot be exported", "[cuda][po
   CHECK(driver.cuIpcGetMemHandle(&handle, address) == Result::invalid_value);
   CHECK(driver_function<Result(Address, StreamHandle)>("cuMemFreeAsync")(address, device.stream.handle()) ==
         Result::success);
+}
+
+TEST_CASE("memory that was mapped by itself is the device's, and cannot be exported", "[cuda][pointer]") {
+  const DeviceUnderTest device;
+  const Current current(device.context);
+  const VirtualMemory memory(device.context.device(), kBytes);
+  const PointerFacts facts = classify(device.driver(), memory.address());
+  CHECK(facts.kind == Kind::device);
+  CHECK(!facts.exportable);
+  CHECK_THAT(facts.why_not, ContainsSubstring("cuMemCreate, perhaps"));
+  IpcMemoryHandle handle{};
+  CHECK(device.driver().cuIpcGetMemHandle(&handle, memory.address()) == Result::invalid_value);
+  device.fill(memory.address(), kBytes, std::byte{7});
+  CHECK(device.holds(memory.address(), kBytes, std::byte{7}));
 }
 
 TEST_CASE("managed memory is known as such", "[cuda][pointer]") {

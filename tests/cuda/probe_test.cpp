@@ -24,6 +24,7 @@
 
 #include "bench/probe/figure.hpp"
 #include "bench/probe/item.hpp"
+#include "bench/probe/optional_calls.hpp"
 #include "cuda/device.hpp"
 #include "cuda/kernels/kernel_image.hpp"
 #include "tests/cuda/device_under_test.hpp"
@@ -191,9 +192,12 @@ TEST_CASE("the probe answers every item, in a table and a report, and leaves not
     if (std::string(item.name) != "machine")
       CHECK_THAT(outcome.output, ContainsSubstring("\n" + std::string(item.name) + " "));
   }
+  CHECK_THAT(outcome.output, ContainsSubstring("direct, unroll 4, ") && ContainsSubstring("leader, unroll 8, "));
   for (const auto& figure : report["figures"]) {
     INFO(figure);
     CHECK(!figure.contains("failed"));
+    // Kernels that wait for each other cannot all have a device that one has until it ends.
+    if (is_stand_in() && figure["item"] == "spinning") CHECK(figure.contains("unit") == variables.empty());
     if (!figure.contains("unit")) {
       CHECK(!figure["answer"].get<std::string>().empty());
       continue;
@@ -245,6 +249,29 @@ TEST_CASE("an item that fails is named with the reason, and the others are answe
   for (const auto& figure : report["figures"]) {
     if (figure.contains("failed")) CHECK(figure["item"] == "round_trip");
   }
+}
+
+TEST_CASE("what the driver refuses of the optional calls is said, and the rest is measured",
+          "[cuda][probe][stand-in]") {
+  if (!can_run() || !is_stand_in()) return;
+  const std::string call = GENERATE("cuStreamWaitValue32", "cuMemHostRegister", "cuMemHostGetDevicePointer");
+  const ReportFile file;
+  const Outcome outcome = probe("--items wait_value --json " + file.path, "FAKECUDA_FAIL=" + call + ":1:801");
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK(children().empty());
+  const nlohmann::json report = file.json();
+  const std::string of_device = answer_to(report, "cuStreamWaitValue32, the device's memory");
+  const std::string of_host = answer_to(report, "cuStreamWaitValue32, the host's memory");
+  const bool waiting = call == "cuStreamWaitValue32";
+  CHECK_THAT(waiting ? of_device : of_host, ContainsSubstring(call + "_v2: got "));
+  CHECK_THAT(waiting ? of_host : of_device, !ContainsSubstring("_v2: got "));
+}
+
+TEST_CASE("what the driver lacks of the optional calls is named", "[cuda][probe]") {
+  CHECK_THAT(bench::OptionalCalls(NO_DRIVER).missing,
+             ContainsSubstring("cuStreamWaitValue32_v2, ") && ContainsSubstring(", cuMemHostGetDevicePointer_v2"));
+  if (is_stand_in()) CHECK(bench::OptionalCalls(STAND_IN).missing.empty());
 }
 
 TEST_CASE("a probe that is killed leaves no process behind", "[cuda][probe][stand-in]") {

@@ -12,6 +12,6 @@ using Catch::Matchers::EndsWith;
 TEST_CASE("the version names the device that is found, and says whether there are kernels", "[cuda][version]") {
   const auto found = cuda::devices(driver_under_test());
   const std::string more = found.size() == 1 ? "" : " and " + std::to_string(found.size() - 1) + " more";
-  const std::string kernels = cuda::kernel_image().empty() ? "no)" : "yes)";
+  const std::string kernels = cuda::kernel_image().empty() ? "no, built without nvcc)" : "yes)";
   CHECK_THAT(detail::version_text(), EndsWith("; cuda: found: " + found.at(0).name + more + ", kernels: " + kernels));
 }

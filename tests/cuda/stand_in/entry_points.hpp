@@ -1,6 +1,8 @@
 #pragma once
 
+#include "bench/probe/optional_calls.hpp"
 #include "cuda/driver.hpp"
+#include "tests/cuda/virtual_memory.hpp"
 
 // The functions that the stand-in defines, declared with the very types that rondo calls them by: a definition that
 // differs does not compile.
@@ -57,6 +59,17 @@ RONDO_ENTRY(cuModuleUnload, cuModuleUnload);
 RONDO_ENTRY(cuModuleGetFunction, cuModuleGetFunction);
 RONDO_ENTRY(cuLaunchKernel, cuLaunchKernel);
 
+#undef RONDO_ENTRY
+// What the probe asks for besides.
+#define RONDO_ENTRY(member, symbol) \
+  extern "C" [[gnu::visibility("default")]] decltype(rondo::bench::OptionalCalls::member)::Function symbol
+
+RONDO_ENTRY(cuStreamWaitValue32, cuStreamWaitValue32_v2);
+RONDO_ENTRY(cuStreamWriteValue32, cuStreamWriteValue32_v2);
+RONDO_ENTRY(cuMemHostRegister, cuMemHostRegister_v2);
+RONDO_ENTRY(cuMemHostUnregister, cuMemHostUnregister);
+RONDO_ENTRY(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
+
 // What tests need of the driver and rondo does not.
 extern "C" {
 [[gnu::visibility("default")]] rondo::cuda::Result cuMemAllocAsync(rondo::cuda::Address* address, std::size_t bytes,
@@ -65,6 +78,14 @@ extern "C" {
                                                                   rondo::cuda::StreamHandle stream);
 [[gnu::visibility("default")]] rondo::cuda::Result cuMemAllocManaged(rondo::cuda::Address* address, std::size_t bytes,
                                                                      unsigned flags);
+[[gnu::visibility("default")]] rondo::testing::PhysicalGranularity cuMemGetAllocationGranularity;
+[[gnu::visibility("default")]] rondo::testing::PhysicalCreate cuMemCreate;
+[[gnu::visibility("default")]] rondo::testing::PhysicalRelease cuMemRelease;
+[[gnu::visibility("default")]] rondo::testing::AddressReserve cuMemAddressReserve;
+[[gnu::visibility("default")]] rondo::testing::AddressFree cuMemAddressFree;
+[[gnu::visibility("default")]] rondo::testing::PhysicalMap cuMemMap;
+[[gnu::visibility("default")]] rondo::testing::PhysicalUnmap cuMemUnmap;
+[[gnu::visibility("default")]] rondo::testing::SetAccess cuMemSetAccess;
 [[gnu::visibility("default")]] rondo::cuda::Result cuLaunchHostFunc(rondo::cuda::StreamHandle stream,
                                                                     void (*function)(void*), void* argument);
 [[gnu::visibility("default")]] rondo::cuda::Result cuStreamBeginCapture_v2(rondo::cuda::StreamHandle stream, int mode);

@@ -1,10 +1,13 @@
 #include "tests/cuda/stand_in/kernels.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include <rondo/bfloat16.hpp>
 #include <rondo/float16.hpp>
 
+#include "bench/probe/spin_loop.hpp"
 #include "cuda/kernels/kernel_list.hpp"
 #include "tests/cuda/stand_in/memory.hpp"
 
@@ -51,6 +54,30 @@ HostKernel kernel(const char* name) {
           [](const void* arguments, int device) { check<Format>(*static_cast<const Arguments*>(arguments), device); }};
 }
 
+/// What the probe's spinning kernel finds here. Its clock has nanoseconds.
+struct HostMachine {
+  static unsigned load(unsigned* word) { return std::atomic_ref(*word).load(std::memory_order_acquire); }
+  static void store(unsigned* word, unsigned value) { std::atomic_ref(*word).store(value, std::memory_order_release); }
+  static unsigned long long clock() {
+    return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  static void pause() { std::this_thread::yield(); }
+};
+
+void check_words(const void* arguments, int device) {
+  const auto& a = *static_cast<const bench::SpinArguments*>(arguments);
+  for (unsigned rank = 0; rank < a.ranks; ++rank)
+    check_access("kernel", address(a.words[rank]), sizeof(unsigned), device);
+  check_access("kernel", address(a.gave_up), sizeof(unsigned), device);
+}
+
+HostKernel probe_spin() {
+  const auto run = [](const void* arguments, Lane lane) {
+    bench::spin_loop<HostMachine>(*static_cast<const bench::SpinArguments*>(arguments), lane);
+  };
+  return {"rondo_probe_spin", sizeof(bench::SpinArguments), run, check_words};
+}
+
 struct SpinArguments {
   std::atomic<unsigned>* words;  ///< the first says that it runs, the second that it may end
 };
@@ -76,11 +103,16 @@ std::vector<HostKernel> host_kernels() {
                                                                                         "g"),
 #define QUOTIENT(format, op) \
   kernel<Format_##format, DivideArguments, &divide_loop<Format_##format>>("rondo_divide_" #format),
+#define PROBE_SUM(unroll)                                                                   \
+  kernel<Format_f32, DirectArguments, &direct_loop<Format_f32, Op_sum, AsItIs, 0, unroll>>( \
+      "rondo_probe_sum_unroll_" #unroll),
   return {RONDO_CUDA_ARITHMETIC(FOLDS) RONDO_CUDA_ORDER(FOLDS) RONDO_CUDA_BITS(FOLDS) RONDO_CUDA_AVERAGES(AVERAGE)
-              RONDO_CUDA_QUOTIENTS(QUOTIENT){"stand_in_spin", sizeof(SpinArguments), &spin, [](const void*, int) {}}};
+              RONDO_CUDA_QUOTIENTS(QUOTIENT) PROBE_SUM(4) PROBE_SUM(8) probe_spin(),
+          {"stand_in_spin", sizeof(SpinArguments), &spin, [](const void*, int) {}}};
 #undef FOLDS
 #undef AVERAGE
 #undef QUOTIENT
+#undef PROBE_SUM
 }
 
 }  // namespace rondo::stand_in

@@ -18,7 +18,7 @@ struct HostKernel {
   void (*check)(const void* arguments, int device) = nullptr;
 };
 
-/// Of rondo's own list; one more, "stand_in_spin", waits in vain for another process, as no kernel may.
+/// Of rondo's own list and the probe's; one more, "stand_in_spin", waits in vain for another process, as no kernel may.
 std::vector<HostKernel> host_kernels();
 
 }  // namespace rondo::stand_in

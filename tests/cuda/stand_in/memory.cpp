@@ -17,11 +17,11 @@
 namespace rondo::stand_in {
 namespace {
 
-constexpr std::size_t kGranule = std::size_t{2} << 20;
 constexpr std::size_t kArena = std::size_t{64} << 30;
 constexpr Address kOutOfMemory = 0;
 
-enum class Kind { allocated, pooled, managed, imported };
+/// Where addresses were had by themselves: `reserved` before there is memory, `closed` while nothing may touch it.
+enum class Kind { allocated, pooled, managed, imported, reserved, closed, mapped };
 
 /// What travels as IpcMemoryHandle.
 struct ExportedMemory {
@@ -37,7 +37,7 @@ struct Range {
   std::uint64_t bytes = 0;
   int device = 0;
   std::uint64_t buffer_id = 0;
-  SharedObject object;
+  SharedObject object{};
   // Of an imported one:
   ExportedMemory exported{};
   int opened = 0;
@@ -90,12 +90,24 @@ std::map<Address, Range>::iterator containing(Memory& state, Address address) {
   return address - after->first < after->second.bytes ? after : state.ranges.end();
 }
 
-const char* name_of(Kind kind) { return kind == Kind::imported ? "mapping(s)" : "allocation(s)"; }
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::imported: return "mapping(s)";
+    case Kind::reserved:
+    case Kind::closed:
+    case Kind::mapped: return "address range(s)";
+    default: return "allocation(s)";
+  }
+}
+
+bool is_freed_by_cuMemFree(Kind kind) {
+  return kind == Kind::allocated || kind == Kind::pooled || kind == Kind::managed;
+}
 
 Address add(Memory& state, Range range) {
   const Address at = place_for(state, range.bytes);
   if (at == kOutOfMemory) return at;
-  range.object.map(pointer(at));
+  if (range.object) range.object.map(pointer(at));
   count_live(range.device, name_of(range.kind), 1);
   state.ranges.emplace(at, std::move(range));
   return at;
@@ -107,9 +119,13 @@ std::uint64_t mapped_bytes(const Memory& state) {
   return bytes;
 }
 
-void remove(Memory& state, std::map<Address, Range>::iterator range) {
+void close(std::map<Address, Range>::iterator range) {
   const std::size_t bytes = (range->second.bytes + kGranule - 1) / kGranule * kGranule;
   ::mmap(pointer(range->first), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+void remove(Memory& state, std::map<Address, Range>::iterator range) {
+  close(range);
   count_live(range->second.device, name_of(range->second.kind), -1);
   state.ranges.erase(range);
 }
@@ -139,7 +155,7 @@ Result release(Address address, const char* who) {
   if (device) synchronize_device(*device);
   const std::scoped_lock lock(state.mutex);
   const auto found = state.ranges.find(address);
-  if (found == state.ranges.end() || found->second.kind == Kind::imported) {
+  if (found == state.ranges.end() || !is_freed_by_cuMemFree(found->second.kind)) {
     if (machine().strict) mistake(fmt::format("{}: no allocation begins at {:#x}: freed twice, perhaps", who, address));
     return Result::invalid_value;
   }
@@ -176,6 +192,9 @@ bool check_access(const char* who, Address address, std::size_t bytes, int devic
     mistake(fmt::format("{}: {} bytes at {:#x}: the memory there was freed or closed", who, bytes, address));
   }
   const Range& range = found->second;
+  if (range.kind == Kind::reserved || range.kind == Kind::closed) {
+    mistake(fmt::format("{}: {} bytes at {:#x}: nothing may be touched there yet", who, bytes, address));
+  }
   if (bytes > range.bytes - (address - found->first)) {
     mistake(fmt::format("{}: {} bytes at {:#x} end behind the {} bytes at {:#x}", who, bytes, address, range.bytes,
                         found->first));
@@ -183,6 +202,72 @@ bool check_access(const char* who, Address address, std::size_t bytes, int devic
   if (device != kAnyDevice && range.device != device && !machine().reaches(device, range.device)) {
     mistake(fmt::format("{}: device {} does not reach the memory of device {}", who, device, range.device));
   }
+  return true;
+}
+
+namespace {
+
+/// A range that was reserved, in this state; under the mutex.
+std::map<Address, Range>::iterator find_reserved(Memory& state, Address address, std::size_t bytes, Kind kind) {
+  const auto found = state.ranges.find(address);
+  const bool fits = found != state.ranges.end() && found->second.bytes == bytes && found->second.kind == kind;
+  return fits ? found : state.ranges.end();
+}
+
+}  // namespace
+
+Address reserve_addresses(std::size_t bytes) {
+  Memory& state = memory();
+  const std::scoped_lock lock(state.mutex);
+  return add(state, {.kind = Kind::reserved, .bytes = bytes});
+}
+
+bool free_addresses(Address address, std::size_t bytes) {
+  Memory& state = memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = find_reserved(state, address, bytes, Kind::reserved);
+  if (found == state.ranges.end()) return false;
+  remove(state, found);
+  return true;
+}
+
+bool map_there(Address address, std::size_t bytes, int device) {
+  Memory& state = memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = find_reserved(state, address, bytes, Kind::reserved);
+  if (found == state.ranges.end()) return false;
+  Range& range = found->second;
+  count_live(range.device, name_of(range.kind), -1);
+  range.kind = Kind::closed;
+  range.device = device;
+  range.buffer_id = ++state.buffers;
+  range.object = SharedObject::create(bytes);
+  range.object.map(pointer(address));
+  count_live(range.device, name_of(range.kind), 1);
+  return true;
+}
+
+bool unmap_there(Address address, std::size_t bytes) {
+  Memory& state = memory();
+  {
+    const std::scoped_lock lock(state.mutex);
+    if (find_reserved(state, address, bytes, Kind::mapped) == state.ranges.end()) return false;
+  }
+  synchronize_device(current_device());
+  const std::scoped_lock lock(state.mutex);
+  const auto found = find_reserved(state, address, bytes, Kind::mapped);
+  close(found);
+  found->second.kind = Kind::reserved;
+  found->second.object = {};
+  return true;
+}
+
+bool give_access(Address address, std::size_t bytes) {
+  Memory& state = memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = find_reserved(state, address, bytes, Kind::closed);
+  if (found == state.ranges.end()) return false;
+  found->second.kind = Kind::mapped;
   return true;
 }
 
@@ -230,7 +315,8 @@ Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
   Memory& state = memory();
   const std::scoped_lock lock(state.mutex);
   const auto found = containing(state, address);
-  const Range* const range = found == state.ranges.end() ? nullptr : &found->second;
+  const bool nothing = found == state.ranges.end() || found->second.kind == Kind::reserved;
+  const Range* const range = nothing ? nullptr : &found->second;
   for (unsigned i = 0; i < count; ++i) {
     set_attribute(attributes[i], values[i], range == nullptr ? 0 : found->first, range);
   }

@@ -1,0 +1,100 @@
+// Addresses and bytes that are had apart. Whole pieces only: what is mapped fills what was reserved.
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tests/cuda/stand_in/entry_points.hpp"
+#include "tests/cuda/stand_in/machine.hpp"
+#include "tests/cuda/stand_in/memory.hpp"
+#include "tests/cuda/stand_in/streams.hpp"
+
+namespace rondo::stand_in {
+namespace {
+
+constexpr const char* kPieces = "piece(s) of physical memory";
+
+struct Physical {
+  std::size_t bytes = 0;
+  int device = 0;
+};
+
+/// By handle. What has been released is here no more, whether or not it is mapped.
+struct PhysicalMemory {
+  std::mutex mutex;
+  std::map<testing::PhysicalHandle, Physical> pieces;
+  testing::PhysicalHandle last = 0;
+};
+
+PhysicalMemory& physical_memory() {
+  static auto* const state = new PhysicalMemory;
+  return *state;
+}
+
+}  // namespace
+}  // namespace rondo::stand_in
+
+using namespace rondo::stand_in;
+using rondo::testing::AccessFacts;
+using rondo::testing::PhysicalFacts;
+using rondo::testing::PhysicalHandle;
+
+Result cuMemGetAllocationGranularity(std::size_t* bytes, const PhysicalFacts*, int) {
+  if (const Result result = entered("cuMemGetAllocationGranularity"); result != Result::success) return result;
+  *bytes = kGranule;
+  return Result::success;
+}
+
+Result cuMemCreate(PhysicalHandle* handle, std::size_t bytes, const PhysicalFacts* facts, unsigned long long) {
+  if (const Result result = entered("cuMemCreate"); result != Result::success) return result;
+  if (bytes == 0 || bytes % kGranule != 0) return Result::invalid_value;
+  if (!machine().sees(facts->place.device)) return Result::invalid_device;
+  PhysicalMemory& state = physical_memory();
+  const std::scoped_lock lock(state.mutex);
+  const Physical piece{bytes, machine().device_of(facts->place.device)};
+  state.pieces.emplace(*handle = ++state.last, piece);
+  count_live(piece.device, kPieces, 1);
+  return Result::success;
+}
+
+Result cuMemRelease(PhysicalHandle handle) {
+  if (const Result result = entered("cuMemRelease"); result != Result::success) return result;
+  PhysicalMemory& state = physical_memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = state.pieces.find(handle);
+  if (found == state.pieces.end()) return Result::invalid_value;
+  count_live(found->second.device, kPieces, -1);
+  state.pieces.erase(found);
+  return Result::success;
+}
+
+Result cuMemAddressReserve(Address* address, std::size_t bytes, std::size_t, Address, unsigned long long) {
+  if (const Result result = entered("cuMemAddressReserve"); result != Result::success) return result;
+  if (bytes == 0 || bytes % kGranule != 0) return Result::invalid_value;
+  *address = reserve_addresses(bytes);
+  return *address == 0 ? Result::out_of_memory : Result::success;
+}
+
+Result cuMemAddressFree(Address address, std::size_t bytes) {
+  if (const Result result = entered("cuMemAddressFree"); result != Result::success) return result;
+  return free_addresses(address, bytes) ? Result::success : Result::invalid_value;
+}
+
+Result cuMemMap(Address address, std::size_t bytes, std::size_t offset, PhysicalHandle handle, unsigned long long) {
+  if (const Result result = entered("cuMemMap"); result != Result::success) return result;
+  PhysicalMemory& state = physical_memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = state.pieces.find(handle);
+  if (found == state.pieces.end() || found->second.bytes != bytes || offset != 0) return Result::invalid_value;
+  return map_there(address, bytes, found->second.device) ? Result::success : Result::invalid_value;
+}
+
+Result cuMemUnmap(Address address, std::size_t bytes) {
+  if (const Result result = entered("cuMemUnmap"); result != Result::success) return result;
+  return unmap_there(address, bytes) ? Result::success : Result::invalid_value;
+}
+
+Result cuMemSetAccess(Address address, std::size_t bytes, const AccessFacts*, std::size_t count) {
+  if (const Result result = entered("cuMemSetAccess"); result != Result::success) return result;
+  return count == 1 && give_access(address, bytes) ? Result::success : Result::invalid_value;
+}

@@ -1,0 +1,40 @@
+#include "tests/cuda/virtual_memory.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "tests/cuda/device_under_test.hpp"
+
+namespace rondo::testing {
+namespace {
+
+template <typename Function, typename... Arguments>
+void must(const char* name, Arguments... arguments) {
+  if (driver_function<Function>(name)(arguments...) != cuda::Result::success) {
+    throw std::runtime_error(std::string(name) + " failed");
+  }
+}
+
+}  // namespace
+
+VirtualMemory::VirtualMemory(cuda::Device device, std::size_t bytes) : bytes_(bytes) {
+  const PhysicalFacts facts{.place = {.device = device}};
+  const AccessFacts access{.place = facts.place};
+  std::size_t granule = 0;
+  must<PhysicalGranularity>("cuMemGetAllocationGranularity", &granule, &facts, 0);
+  bytes_ = (bytes + granule - 1) / granule * granule;
+  PhysicalHandle handle = 0;
+  must<PhysicalCreate>("cuMemCreate", &handle, bytes_, &facts, 0ULL);
+  must<AddressReserve>("cuMemAddressReserve", &address_, bytes_, std::size_t{0}, cuda::Address{0}, 0ULL);
+  must<PhysicalMap>("cuMemMap", address_, bytes_, std::size_t{0}, handle, 0ULL);
+  must<SetAccess>("cuMemSetAccess", address_, bytes_, &access, std::size_t{1});
+  // What is mapped stays as long as that.
+  must<PhysicalRelease>("cuMemRelease", handle);
+}
+
+VirtualMemory::~VirtualMemory() {
+  driver_function<PhysicalUnmap>("cuMemUnmap")(address_, bytes_);
+  driver_function<AddressFree>("cuMemAddressFree")(address_, bytes_);
+}
+
+}  // namespace rondo::testing

@@ -14,7 +14,8 @@ struct ProcessWord {
   std::uint64_t address = 0;
   std::uint64_t value = 0;
 
-  /// Of this process.
+  /// Of this process. From the first time on, processes of the same parent may read this one where the system wants
+  /// that to be said.
   static ProcessWord own();
   bool found_in(pid_t process) const;
 };

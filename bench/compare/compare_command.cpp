@@ -26,7 +26,9 @@ constexpr const char* kCompareDescription =
     "rank. The same for all; results are checked once per loop, outside of what is timed.";
 
 constexpr const char* kCompareFooter =
-    "rondo runs with RONDO_TRANSPORT auto and tcp. `sockets` is a bare spinning ping-pong: no library, not counted.\n"
+    "rondo runs with RONDO_TRANSPORT auto and tcp. `sockets` and `memory` are no libraries and not counted: a bare\n"
+    "spinning ping-pong over TCP; bare lines of shared memory, and for long data process_vm_readv, where that is all\n"
+    "that a call takes.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
     "Exit status: 0 good, 1 a cell above --fail-above or not measured on rondo, 2 bad usage, 3 could not run.";
@@ -83,8 +85,7 @@ void measure_round(const ComparisonPlan& plan, int cores, std::vector<Entry>& en
         const Contender& contender = entry.contender;
         if (contender.path != path || (contender.only_crowded && ranks <= cores)) continue;
         std::vector<Loop> loops = loops_for(plan, ranks);
-        if (contender.only_latency)
-          std::erase_if(loops, [](const Loop& loop) { return !facts(loop.operation).point_to_point(); });
+        if (contender.has) std::erase_if(loops, [&](const Loop& loop) { return !contender.has(loop); });
         const auto command = [&](const std::vector<Loop>& some) {
           return contender.command_for(ranks, {some, plan.seconds, 0});
         };

@@ -37,7 +37,7 @@ bool is_better(const Standing& one, const Standing& other) {
 
 void rank_others(Row& row) {
   for (const auto& [name, standing] : row.others) {
-    if (name == kSockets || !standing.microseconds) continue;
+    if (is_bare(name) || !standing.microseconds) continue;
     if (row.best.empty() || *standing.microseconds < *row.others[row.best].microseconds) row.best = name;
   }
   if (row.best.empty() || !row.rondo.microseconds) return;

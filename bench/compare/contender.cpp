@@ -10,9 +10,13 @@
 
 #include "bench/launch.hpp"
 #include "bench/program.hpp"
+#include "bench/raw/memory_calls.hpp"
 
 namespace rondo::bench {
 namespace {
+
+constexpr std::string_view kSockets = "sockets";
+constexpr std::string_view kMemory = "memory";
 
 using Words = std::vector<std::string>;
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -55,10 +59,9 @@ struct Collector {
   Field& field;
 
   void add(std::string name, std::string variant, Path path, Command command, bool only_crowded = false,
-           bool only_latency = false) const {
+           bool (*has)(const Loop&) = nullptr) const {
     if (!contains(paths, path)) return;
-    field.contenders.push_back(
-        {std::move(name), std::move(variant), path, std::move(command), only_crowded, only_latency});
+    field.contenders.push_back({std::move(name), std::move(variant), path, std::move(command), only_crowded, has});
   }
   void miss(std::string name, std::string why) const { field.absent.push_back({std::move(name), std::move(why)}); }
 };
@@ -126,7 +129,13 @@ void add_gloo(const Collector& to) {
 }
 
 void add_sockets(const Collector& to) {
-  to.add(std::string(kSockets), "bare", Path::tcp, {{own_path(), "raw", "loops"}, {}}, false, true);
+  to.add(std::string(kSockets), "bare", Path::tcp, {{own_path(), "raw", "loops"}, {}}, false,
+         [](const Loop& loop) { return facts(loop.operation).point_to_point(); });
+}
+
+void add_memory(const Collector& to) {
+  to.add(std::string(kMemory), "bare", Path::shm, {{own_path(), "raw", "memory-loops", "-n", "RANKS"}, {}}, false,
+         has_bare_form);
 }
 
 struct Peer {
@@ -134,9 +143,11 @@ struct Peer {
   void (*add)(const Collector&);
 };
 constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpich}, Peer{"gloo", add_gloo},
-                            Peer{kSockets, add_sockets}};
+                            Peer{kSockets, add_sockets}, Peer{kMemory, add_memory}};
 
 }  // namespace
+
+bool is_bare(std::string_view name) { return name == kSockets || name == kMemory; }
 
 std::string_view to_string(Path path) { return path == Path::shm ? "shm" : "tcp"; }
 

@@ -15,17 +15,17 @@ std::string_view to_string(Path path);
 Path parse_path(const std::string& text);
 
 inline constexpr std::string_view kRondo = "rondo";
-/// Bare sockets: what the path allows, not a library to be better than.
-inline constexpr std::string_view kSockets = "sockets";
+/// What a path allows, not a library to be better than: bare sockets, bare lines of memory.
+bool is_bare(std::string_view name);
 
 /// One way to run one library on one path.
 struct Contender {
   std::string name;     ///< "openmpi"
   std::string variant;  ///< "default", "yield"; of a library's variants the best counts, in each cell
   Path path = Path::shm;
-  Command command;            ///< the word RANKS stands for their number; the loops come behind it
-  bool only_crowded = false;  ///< made for more ranks than cores
-  bool only_latency = false;
+  Command command;                     ///< the word RANKS stands for their number; the loops come behind it
+  bool only_crowded = false;           ///< made for more ranks than cores
+  bool (*has)(const Loop&) = nullptr;  ///< which loops it can run; all
 
   Command command_for(int ranks, const LoopSettings& loops) const;
 };

@@ -6,6 +6,7 @@
 
 #include "bench/compare/loop.hpp"
 #include "bench/point_to_point.hpp"
+#include "bench/raw/memory_calls.hpp"
 #include "bench/raw/socket_pair.hpp"
 #include "bench/report.hpp"
 #include "bench/session.hpp"
@@ -22,24 +23,24 @@ Subject raw_subject(const SocketPair& pair, const Settings& settings) {
   return {"bare sockets that spin", "tcp", [](const Shape&) { return std::string("none"); }, exercise};
 }
 
-/// Runs `whole` on the pair's parent and `part` on its child, whose only result is its part in the parent's.
-template <typename Whole, typename Part>
-int on_both(SocketPair& pair, Whole&& whole, Part&& part) {
-  if (pair.rank() == 1) {
+/// Runs `whole` on the parent and `part` on its children, whose only result is their part in the parent's.
+template <typename Forked, typename Whole, typename Part>
+int on_all(Forked& ranks, Whole&& whole, Part&& part) {
+  if (ranks.rank() != 0) {
     int status = kExitFailed;
     try {
       status = part();
     } catch (const std::exception& error) {
-      fmt::print(stderr, "rondo-bench raw: rank 1: {}\n", error.what());
+      fmt::print(stderr, "rondo-bench raw: rank {}: {}\n", ranks.rank(), error.what());
     }
     _exit(status);
   }
   const int status = whole();
-  return pair.join() ? status : kExitFailed;
+  return ranks.join() ? status : kExitFailed;
 }
 
-/// What `compare` starts.
-int raw_loops(const std::vector<std::string>& arguments) {
+/// What `compare` starts: loops over sockets.
+int socket_loops(const std::vector<std::string>& arguments) {
   const LoopSettings settings = parse_loop_settings("rondo-bench raw loops", arguments);
   SocketPair pair;
   const auto run = [&] {
@@ -47,13 +48,27 @@ int raw_loops(const std::vector<std::string>& arguments) {
         pair, {"tcp", "bare sockets that spin"}, settings,
         [&pair](const Settings& of_loop, const Shape& shape) { return raw_exercise(pair, of_loop, shape); });
   };
-  return on_both(pair, run, run);
+  return on_all(pair, run, run);
+}
+
+/// The same through shared memory.
+int memory_loops(const std::vector<std::string>& arguments) {
+  const LoopSettings settings = parse_loop_settings("rondo-bench raw memory-loops", arguments);
+  MemoryRanks ranks(settings.ranks);
+  const auto run = [&] {
+    return run_loops(
+        ranks, {"shm", "bare lines of shared memory and process_vm_readv"}, settings,
+        [&ranks](const Settings& of_loop, const Shape& shape) { return bare_exercise(ranks, of_loop, shape); });
+  };
+  return on_all(ranks, run, run);
 }
 
 }  // namespace
 
 int raw_command(const std::vector<std::string>& arguments) {
-  if (!arguments.empty() && arguments[0] == "loops") return raw_loops({arguments.begin() + 1, arguments.end()});
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  if (first == "loops") return socket_loops({arguments.begin() + 1, arguments.end()});
+  if (first == "memory-loops") return memory_loops({arguments.begin() + 1, arguments.end()});
   const Settings settings = parse_settings(arguments);
   if (!facts(settings.operation).point_to_point())
     throw UsageError(fmt::format("raw measures latency and bandwidth, not {}", facts(settings.operation).name));
@@ -65,7 +80,7 @@ int raw_command(const std::vector<std::string>& arguments) {
 
   SocketPair pair;
   const Subject subject = raw_subject(pair, settings);
-  return on_both(
+  return on_all(
       pair, [&] { return run_subject(pair, subject, settings); },
       [&] { return exit_status(run_sizes(pair, subject, settings)); });
 }

@@ -200,6 +200,27 @@ TEST_CASE("rondo is compared with what is there", "[bench][process]") {
   CHECK(report["cells"][2]["rondo"]["us"].get<double>() > 0);
 }
 
+TEST_CASE("bare memory is right in all that it has a form of", "[bench][process]") {
+  const TemporaryDirectory directory;
+  const std::string json = directory / "compare.json";
+  const Outcome outcome = bench(
+      "compare --sizes 8,1K,64K --ranks 2,3 --paths shm --peers memory --rounds 1 "
+      "--seconds 0.001 --json " +
+      json);
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  std::size_t measured = 0;
+  for (const auto& cell : nlohmann::json::parse(text_of(json))["cells"]) {
+    INFO(cell.dump());
+    if (!cell["peers"].contains("memory")) continue;
+    CHECK(cell["peers"]["memory"]["us"].get<double>() > 0);
+    CHECK(cell["ratio"].is_null());
+    ++measured;
+  }
+  // With 2 and 3 ranks a barrier, a short sum, and short and long ones of five that move data; and messages.
+  CHECK(measured == 2 * (1 + 1 + 2 * 5) + 2);
+}
+
 TEST_CASE("what is measured becomes rules", "[bench][process]") {
   const TemporaryDirectory directory;
   const std::string json = directory / "tuning.json";

@@ -9,8 +9,10 @@
 namespace rondo::detail {
 namespace {
 
-// Shorter blocks are soon copied twice.
-constexpr std::size_t kLeastPulled = std::size_t{64} << 10;
+// Shorter blocks are copied twice in less time. Less short ones, too, between cores that share their caches; between
+// others it takes three times as long, for each line that is laid out goes both ways.
+constexpr std::size_t kLeastPulled = std::size_t{32} << 10;
+constexpr std::size_t kLeastPulledInCrowd = std::size_t{64} << 10;
 constexpr int kLeastGathered = 5;
 
 /// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
@@ -267,7 +269,7 @@ bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t 
                      (collective == Collective::gather && ranks >= kLeastGathered && crowded) ||
                      // What many read is copied for all of them together sooner than by the system for each.
                      (collective == Collective::all_gather && ranks == 2 && !crowded);
-  return moves && block_bytes >= kLeastPulled;
+  return moves && block_bytes >= (crowded ? kLeastPulledInCrowd : kLeastPulled);
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {

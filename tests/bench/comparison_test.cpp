@@ -19,7 +19,7 @@ const Loop kLarge{Operation::all_reduce, 1 << 20, rondo::Algorithm::automatic, 0
 Entry entry_of(const std::string& name, const std::string& variant, std::map<Loop, std::vector<double>> times,
                std::map<Loop, std::string> troubles = {}) {
   Entry entry;
-  entry.contender = {name, variant, Path::tcp, {{name + "-program"}, {}}, false, false};
+  entry.contender = {name, variant, Path::tcp, {{name + "-program"}, {}}};
   entry.by_ranks[4] = {{"tcp", name + " 1.2"}, std::move(times), std::move(troubles)};
   return entry;
 }

@@ -210,7 +210,8 @@ TEST_CASE("bare memory is right in all that it has a form of", "[bench][process]
   INFO(outcome.output);
   CHECK(outcome.status == 0);
   std::size_t measured = 0;
-  for (const auto& cell : nlohmann::json::parse(text_of(json))["cells"]) {
+  const auto report = nlohmann::json::parse(text_of(json));
+  for (const auto& cell : report["cells"]) {
     INFO(cell.dump());
     if (!cell["peers"].contains("memory")) continue;
     CHECK(cell["peers"]["memory"]["us"].get<double>() > 0);

@@ -11,6 +11,7 @@
 #include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
+#include "tests/collectives/pretended_hosts.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/rounds.hpp"
@@ -94,6 +95,12 @@ TEST_CASE("deterministic results are the same bits over every transport, for eve
         }
       },
       config);
+}
+
+TEST_CASE("deterministic results are the same bits on several hosts", "[collectives][deterministic]") {
+  for (const Table& hosts : {Table{0, 0, 1, 1}, Table{0, 1, 0, 1, -1}}) {
+    run_on_hosts(hosts, [](Communicator& comm) { check_everything(comm, {.deterministic = true}); });
+  }
 }
 
 TEST_CASE("RONDO_DETERMINISTIC makes every call so", "[collectives][deterministic]") {

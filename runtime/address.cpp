@@ -118,9 +118,13 @@ std::string host_id() {
   return fmt::format("{}/{}", boot, network.st_ino);
 }
 
-std::string_view apart(std::string_view host_id, std::string_view other) {
+bool same_kernel(std::string_view host_id, std::string_view other) noexcept {
   const auto kernel = [](std::string_view id) { return id.substr(0, id.find('/')); };
-  return kernel(host_id) == kernel(other) ? "another network namespace of this host" : "another host";
+  return !kernel(host_id).empty() && kernel(host_id) == kernel(other);
+}
+
+std::string_view apart(std::string_view host_id, std::string_view other) {
+  return same_kernel(host_id, other) ? "another network namespace of this host" : "another host";
 }
 
 }  // namespace rondo::detail

@@ -53,6 +53,9 @@ std::vector<int> hosts(std::span<const Address> addresses);
 /// The `host_id` of this process. Only a hint: the handshake proves whom a connection reached.
 std::string host_id();
 
+/// Whether processes with these `host_id`s run on one machine, in whatever containers.
+bool same_kernel(std::string_view host_id, std::string_view other) noexcept;
+
 /// Why ranks with these `host_id`s, which differ, do not share memory.
 std::string_view apart(std::string_view host_id, std::string_view other);
 

@@ -326,10 +326,11 @@ void Mesh::attach(Attempt& attempt) {
   engine_->peer(attempt.rank).attach(std::move(link), reason);
 }
 
-// Who asked for nothing else expects shared memory on one host: the first time for each reason it hears without asking.
+// Who asked for nothing else expects shared memory on one machine, in other containers too: the first time for each
+// reason it hears without asking.
 void Mesh::tell(const Attempt& attempt, const Link& link, const std::string& reason) {
-  const bool expected =
-      config_.transport == Transport::automatic && same_host(addresses_[static_cast<std::size_t>(attempt.rank)]);
+  const bool expected = config_.transport == Transport::automatic &&
+                        same_kernel(mine_.host_id, addresses_[static_cast<std::size_t>(attempt.rank)].host_id);
   if (expected && !reason.empty() && told_reasons_.insert(reason).second) {
     log_.warn("no shared memory with ranks of this host, {} instead: {} (first with rank {})", link.transport(), reason,
               attempt.rank);

@@ -110,6 +110,22 @@ TEST_CASE("ranks of one host share memory, ranks of two go over TCP, and collect
   }
 }
 
+TEST_CASE("ranks of one machine that cannot share memory say so, each once; ranks of two do not", "[process][hosts]") {
+  if (!hosts_can_be_had()) return;
+  constexpr auto kOtherMachine = "mount --bind /proc/sys/kernel/random/uuid /proc/sys/kernel/random/boot_id && ";
+  const bool one_machine = GENERATE(true, false);
+  const auto ended = run_on_hosts({{0, 1}, {2, 3}}, {std::string("env -u RONDO_LOG unshare --mount sh -c '") +
+                                                     (one_machine ? "" : kOtherMachine) + "exec " MEETING_RANK "'"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  const std::string why = "no shared memory with ranks of this host, tcp instead: another network namespace";
+  for (const char* rank : {"0", "2"}) {
+    CHECK(count(ended.err, std::string("rondo: rank ") + rank + ": " + why) == (one_machine ? 1 : 0));
+  }
+  for (const char* rank : {"1", "3"}) CHECK(count(ended.err, std::string("rondo: rank ") + rank + ": " + why) <= 1);
+  if (!one_machine) CHECK(count(ended.err, "no shared memory") == 0);
+}
+
 TEST_CASE("the benchmark says what carries which pair, and why", "[process][hosts]") {
   if (!hosts_can_be_had()) return;
   const auto ended = run_on_hosts({{0, 1}, {2}}, {RONDO_BENCH " barrier --iterations 5"});

@@ -47,6 +47,7 @@ TEST_CASE("ranks that may share memory are told by the first of their host", "[r
 TEST_CASE("ranks that are apart are told by what", "[runtime][address]") {
   CHECK(apart("kernel/1", "kernel/2") == "another network namespace of this host");
   CHECK(apart("kernel/1", "other/1") == "another host");
+  CHECK(apart("/1", "/2") == "another host");  // of which nothing is known
 }
 
 TEST_CASE("ranks with different settings that must be one are all told of both", "[runtime][address]") {

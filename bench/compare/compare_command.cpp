@@ -26,9 +26,9 @@ constexpr const char* kCompareDescription =
     "rank. The same for all; results are checked once per loop, outside of what is timed.";
 
 constexpr const char* kCompareFooter =
-    "rondo runs with RONDO_TRANSPORT auto and tcp. `sockets` and `memory` are no libraries and not counted: a bare\n"
-    "spinning ping-pong over TCP; bare lines of shared memory, and for long data process_vm_readv, where that is all\n"
-    "that a call takes.\n"
+    "rondo runs with RONDO_TRANSPORT auto and tcp. On the path `default` every library takes what it takes by itself.\n"
+    "`sockets` and `memory` are no libraries and not counted: a bare spinning ping-pong over TCP; and bare lines of\n"
+    "shared memory, or for long data process_vm_readv, where that is all that a call takes.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
     "Exit status: 0 good, 1 a cell above --fail-above or not measured on rondo, 2 bad usage, 3 could not run.";
@@ -50,7 +50,7 @@ void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& setting
   list("--operations", typed.operations, "which operations");
   list("--sizes", typed.sizes, "bytes");
   list("--ranks", plan.ranks, "numbers of ranks");
-  list("--paths", typed.paths, "shm, tcp");
+  list("--paths", typed.paths, "shm, tcp, default");
   list("--peers", plan.peers, "other libraries");
   app.add_flag("--allocate", plan.allocate, "rondo's operations on buffers from rondo::allocate");
   app.add_option("--rounds", plan.rounds, "how often every loop runs")->check(check_positive)->capture_default_str();
@@ -69,7 +69,7 @@ void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& setting
 void interpret(const TypedComparison& typed, ComparisonPlan& plan) {
   for (const auto& text : typed.operations) plan.operations.push_back(operation_named(text));
   plan.sizes = sizes_named(typed.sizes);
-  for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text));
+  for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text, {Path::shm, Path::tcp, Path::untold}));
   for (const int ranks : plan.ranks) {
     if (ranks < 2) throw UsageError(fmt::format("--ranks: got {}, wanted at least 2", ranks));
   }

@@ -63,6 +63,11 @@ struct Collector {
     if (!contains(paths, path)) return;
     field.contenders.push_back({std::move(name), std::move(variant), path, std::move(command), only_crowded, has});
   }
+  /// Told no path, on one host, where it takes this one.
+  void add_untold(const std::string& name, const std::string& variant, Path taken, const Command& command,
+                  bool only_crowded = false) const {
+    for (const Path path : {taken, Path::untold}) add(name, variant, path, command, only_crowded);
+  }
   void miss(std::string name, std::string why) const { field.absent.push_back({std::move(name), std::move(why)}); }
 };
 
@@ -78,13 +83,13 @@ void add_open_mpi(const Collector& to) {
   };
   const Words yielding{"--mca", "mpi_yield_when_idle", "1"};
   const Words tcp{"--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"};
-  to.add("openmpi", "default", Path::shm, command({}));
-  to.add("openmpi", "yield", Path::shm, command(yielding), true);
+  to.add_untold("openmpi", "default", Path::shm, command({}));
+  to.add_untold("openmpi", "yield", Path::shm, command(yielding), true);
   const auto info = find_on_path("ompi_info");
   if (info && output_of({*info}).find("coll: xhc") != std::string::npos) {
     const Words xhc{"--mca", "coll_xhc_priority", "100"};
-    to.add("openmpi", "xhc", Path::shm, command(xhc));
-    to.add("openmpi", "xhc+yield", Path::shm, command(xhc + yielding), true);
+    to.add_untold("openmpi", "xhc", Path::shm, command(xhc));
+    to.add_untold("openmpi", "xhc+yield", Path::shm, command(xhc + yielding), true);
   }
   to.add("openmpi", "default", Path::tcp, command(tcp));
   to.add("openmpi", "yield", Path::tcp, command(tcp + yielding), true);
@@ -105,7 +110,7 @@ void add_mpich(const Collector& to) {
                       {"UCX_NET_DEVICES", "lo"},
                       {"FI_PROVIDER", "tcp"},
                       {"FI_TCP_IFACE", "lo"}};
-  to.add("mpich", "default", Path::shm, command({}));
+  to.add_untold("mpich", "default", Path::shm, command({}));
   to.add("mpich", "default", Path::tcp, command(tcp));
   struct Setting {
     const char* name;
@@ -116,7 +121,7 @@ void add_mpich(const Collector& to) {
     if (output_of({*loop, "--variable", variable}).empty()) continue;
     Variables with_tcp = tcp;
     with_tcp.emplace_back(variable, "1");
-    to.add("mpich", name, Path::shm, command({{variable, "1"}}), true);
+    to.add_untold("mpich", name, Path::shm, command({{variable, "1"}}), true);
     to.add("mpich", name, Path::tcp, command(with_tcp), true);
   }
 }
@@ -124,7 +129,7 @@ void add_mpich(const Collector& to) {
 void add_gloo(const Collector& to) {
   const auto loop = find_companion("gloo_loop", {"peers"});
   if (!loop) return to.miss("gloo", no_loop("gloo_loop", "Gloo"));
-  to.add("gloo", "default", Path::tcp, {{*loop, "-n", "RANKS"}, {}});
+  to.add_untold("gloo", "default", Path::tcp, {{*loop, "-n", "RANKS"}, {}});
   if (contains(to.paths, Path::shm)) to.miss("gloo on shm", "Gloo has no transport through shared memory");
 }
 
@@ -149,13 +154,21 @@ constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpi
 
 bool is_bare(std::string_view name) { return name == kSockets || name == kMemory; }
 
-std::string_view to_string(Path path) { return path == Path::shm ? "shm" : "tcp"; }
-
-Path parse_path(const std::string& text) {
-  for (const Path path : {Path::shm, Path::tcp}) {
-    if (to_string(path) == text) return path;
+std::string_view to_string(Path path) {
+  switch (path) {
+    case Path::shm: return "shm";
+    case Path::tcp: return "tcp";
+    default: return "default";
   }
-  throw UsageError(fmt::format("--paths: got '{}', wanted shm, tcp", text));
+}
+
+Path parse_path(const std::string& text, std::initializer_list<Path> known) {
+  std::vector<std::string_view> names;
+  for (const Path path : known) {
+    if (to_string(path) == text) return path;
+    names.push_back(to_string(path));
+  }
+  throw UsageError(fmt::format("--paths: got '{}', wanted {}", text, fmt::join(names, ", ")));
 }
 
 Command Contender::command_for(int ranks, const LoopSettings& loops) const {
@@ -172,11 +185,14 @@ Command rondo_loops(const Variables& environment) {
 Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers, bool allocate) {
   Field field;
   const Collector collector{paths, field};
-  for (const auto& [path, transport] : {std::pair{Path::shm, "auto"}, std::pair{Path::tcp, "tcp"}}) {
-    Command loops = rondo_loops({{"RONDO_TRANSPORT", transport}});
-    if (allocate) loops.words.emplace_back("--allocate");
-    collector.add(std::string(kRondo), allocate ? "allocate" : "default", path, std::move(loops));
-  }
+  const auto loops = [allocate](const char* transport) {
+    Command command = rondo_loops({{"RONDO_TRANSPORT", transport}});
+    if (allocate) command.words.emplace_back("--allocate");
+    return command;
+  };
+  const std::string variant = allocate ? "allocate" : "default";
+  collector.add_untold(std::string(kRondo), variant, Path::shm, loops("auto"));
+  collector.add(std::string(kRondo), variant, Path::tcp, loops("tcp"));
   for (const auto& name : peers) {
     const auto* const peer =
         std::find_if(kPeers.begin(), kPeers.end(), [&](const Peer& one) { return one.name == name; });

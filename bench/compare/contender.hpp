@@ -1,6 +1,8 @@
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/compare/child.hpp"
@@ -8,11 +10,12 @@
 
 namespace rondo::bench {
 
-/// Which way the ranks' bytes take: through the host's memory, or through TCP on loopback.
-enum class Path { shm, tcp };
+/// Which way the ranks' bytes take: through the host's memory, through TCP on loopback, or what each library takes that
+/// is told nothing ("default").
+enum class Path { shm, tcp, untold };
 std::string_view to_string(Path path);
 /// Throws UsageError.
-Path parse_path(const std::string& text);
+Path parse_path(const std::string& text, std::initializer_list<Path> known = {Path::shm, Path::tcp});
 
 inline constexpr std::string_view kRondo = "rondo";
 /// What a path allows, not a library to be better than: bare sockets, bare lines of memory.

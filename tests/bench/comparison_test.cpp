@@ -160,6 +160,7 @@ TEST_CASE("a part of the comparison can be asked for", "[bench]") {
                                                        "2", "--paths", "tcp", "--peers", "gloo", "--rounds", "3",
                                                        "--seconds", "0.5", "--limit", "2", "--fail-above", "1"});
   CHECK(part.plan.paths == std::vector{Path::tcp});
+  CHECK(parse_compare_settings({"--paths", "default"}).plan.paths == std::vector{Path::untold});
   CHECK(loops_for(part.plan, 2).size() == 3);
   CHECK(part.plan.sizes.front() == 8);
   CHECK(part.plan.limits.seconds == 2);
@@ -169,7 +170,7 @@ TEST_CASE("a part of the comparison can be asked for", "[bench]") {
 TEST_CASE("a comparison that cannot be is refused", "[bench]") {
   CHECK_THAT(refusal({"--operations", "allreduce"}), ContainsSubstring("unknown operation 'allreduce'"));
   CHECK_THAT(refusal({"--operations", "latency", "--ranks", "4"}), ContainsSubstring("nothing to measure"));
-  CHECK_THAT(refusal({"--paths", "udp"}), ContainsSubstring("--paths: got 'udp', wanted shm, tcp"));
+  CHECK_THAT(refusal({"--paths", "udp"}), ContainsSubstring("--paths: got 'udp', wanted shm, tcp, default"));
   CHECK_THAT(refusal({"--ranks", "1"}), ContainsSubstring("--ranks: got 1, wanted at least 2"));
   CHECK_THAT(refusal({"--sizes", "12Q"}), ContainsSubstring("12Q"));
   CHECK_THAT(refusal({"--rounds", "0"}), ContainsSubstring("--rounds"));

@@ -222,6 +222,15 @@ TEST_CASE("bare memory is right in all that it has a form of", "[bench][process]
   CHECK(measured == 2 * (1 + 1 + 2 * 5) + 2);
 }
 
+TEST_CASE("a comparison in which rondo was not measured fails", "[bench][process]") {
+  const Outcome outcome = bench(
+      "compare --operations barrier --ranks 2 --paths tcp --peers sockets --rounds 1 --seconds 0.05 --limit 0.001 "
+      "--fail-above 1e9");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, ContainsSubstring("\n# above 1e+09: barrier, 2 ranks, tcp: rondo over 0.001 s\n"));
+}
+
 TEST_CASE("what is measured becomes rules", "[bench][process]") {
   const TemporaryDirectory directory;
   const std::string json = directory / "tuning.json";

@@ -13,6 +13,8 @@ std::string short_number(double value) {
   return fmt::format("{:.0f}", value);
 }
 
+std::string short_ratio(double ratio) { return fmt::format("{:.{}f}", ratio, ratio < 0.1 ? 3 : 2); }
+
 std::string table_head(bool on_devices) {
   return fmt::format(
       "#{:>11}  {:>12}  {:>10}  {:>6}  {:>4}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>6}{}\n"

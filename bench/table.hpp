@@ -19,4 +19,7 @@ std::string table_foot(const std::vector<Result>& results);
 /// Two decimals, fewer where seven columns are too few for them.
 std::string short_number(double value);
 
+/// Two decimals, three below 0.1.
+std::string short_ratio(double ratio);
+
 }  // namespace rondo::bench

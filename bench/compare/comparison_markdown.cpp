@@ -11,7 +11,7 @@ namespace {
 std::string cell(const Row& row) {
   if (!row.rondo.microseconds) return row.rondo.trouble;
   const std::string time = short_number(*row.rondo.microseconds);
-  return row.ratio ? fmt::format("{:.2f} ({})", *row.ratio, time) : fmt::format("- ({})", time);
+  return row.ratio ? fmt::format("{} ({})", short_ratio(*row.ratio), time) : fmt::format("- ({})", time);
 }
 
 std::string line(const std::vector<std::string>& cells) {

@@ -51,8 +51,7 @@ std::string path_table(const std::vector<Row>& rows, Path path) {
     text += fmt::format("{:>15}  {:>5}  {:>5}  {:>9}", facts(row.operation).name, row.ranks, size, shown(row.rondo));
     for (const auto& name : names)
       text += fmt::format("  {:>9}", row.others.contains(name) ? shown(row.others.at(name)) : "-");
-    text += fmt::format("  {:>6}  {}\n", row.ratio ? fmt::format("{:.{}f}", *row.ratio, *row.ratio < 0.1 ? 3 : 2) : "-",
-                        best_of(row));
+    text += fmt::format("  {:>6}  {}\n", row.ratio ? short_ratio(*row.ratio) : "-", best_of(row));
   }
   return text;
 }

@@ -1,6 +1,5 @@
 #include "cuda/copies.hpp"
 
-#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -43,9 +42,9 @@ class Copies::Running {
   EventHandle done = nullptr;  // recorded once it is queued
 };
 
-bool Copies::stop() noexcept {
+bool Copies::stop(std::chrono::nanoseconds patience) noexcept {
   if (running_.empty()) return true;
-  if (!is_drained()) return false;
+  if (!is_drained(patience)) return false;
   for (const auto& running : running_) {
     if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
     running->copy = {};
@@ -54,10 +53,9 @@ bool Copies::stop() noexcept {
   return true;
 }
 
-bool Copies::is_drained() const noexcept {
-  constexpr std::chrono::seconds kPatience{2};
+bool Copies::is_drained(std::chrono::nanoseconds patience) const noexcept {
   try {
-    const auto until = std::chrono::steady_clock::now() + kPatience;
+    const auto until = std::chrono::steady_clock::now() + patience;
     while (!stream_.idle()) {
       if (std::chrono::steady_clock::now() > until) return false;
       std::this_thread::yield();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -72,15 +73,17 @@ class Copies {
   /// Returns how many were queued or have ended. Throws nothing: what fails is told.
   std::size_t poll();
   bool idle() const noexcept { return running_.empty(); }
-  /// Waits for what has been queued, and tells nobody. False: the device has not come to it within seconds, as
-  /// something there waits for a process that has died; then whatever was given here must stay as it is.
-  [[nodiscard]] bool stop() noexcept;
+  /// Enough for a device that waits for nobody.
+  static constexpr std::chrono::seconds kPatience{2};
+  /// Waits for what has been queued, for so long at the most, and tells nobody. False: the device has not come to it,
+  /// as something there waits for a process that has died; then whatever was given here must stay as it is.
+  [[nodiscard]] bool stop(std::chrono::nanoseconds patience = kPatience) noexcept;
 
  private:
   /// Whether anything changed; `over` when it need not be looked at again.
   bool advance(Running& running, bool& over);
   void queue(Running& running);
-  bool is_drained() const noexcept;
+  bool is_drained(std::chrono::nanoseconds patience) const noexcept;
   void drain() noexcept;
 
   const PrimaryContext& context_;

@@ -19,9 +19,8 @@ using Allocation = rondo::detail::RankDevice::Allocation;
 using rondo::detail::Engine;
 using rondo::detail::Progress;
 
-constexpr std::chrono::milliseconds kUnmapWithin{10'000};
 /// Others may be stuck with it.
-constexpr std::chrono::milliseconds kUnmapWithinAfterFailure{500};
+constexpr std::chrono::milliseconds kUnmapAfterDeath{500};
 
 /// Has it unmapped by all others. False: somebody does not answer, or the device itself is stuck: to free anything
 /// would wait for it.
@@ -31,12 +30,15 @@ bool release(Engine& engine, const Allocation& allocation) {
   const auto closed = [&] {
     return engine.device_peers().is_closed(allocation) && !(engine.failure_seen() && engine.device().busy());
   };
-  const auto patience = engine.failure_seen() ? kUnmapWithinAfterFailure : kUnmapWithin;
-  const bool released = engine.progress().until(entry, closed, engine.clock().now() + patience);
+  const auto since = engine.clock().now();
+  // While it waits, somebody may die.
+  const auto over = [&] { return closed() || engine.clock().now() - since >= engine.patience(kUnmapAfterDeath); };
+  engine.progress().until(entry, over, since + engine.patience(kUnmapAfterDeath));
   engine.device_peers().retired(allocation);
-  if (released) return true;
-  engine.log().warn("{} bytes of the device are not freed: somebody has not been done with them for {} ms",
-                    allocation.bytes, patience.count());
+  if (closed()) return true;
+  const std::chrono::duration<double> waited = engine.clock().now() - since;
+  engine.log().warn("{} bytes of the device are not freed: somebody has not been done with them for {:.1f} s",
+                    allocation.bytes, waited.count());
   return false;
 }
 

@@ -23,7 +23,7 @@ bool means_no_room(cuda::Result code) {
 DevicePeers::~DevicePeers() {
   RankDevice& rank = engine_.device();
   if (!rank.opened()) return;
-  rank.stop();
+  rank.stop(engine_.patience(cuda::Copies::kPatience));
   // What the device still may do needs what it was given.
   if (rank.stuck()) RankDevice::leave_to_driver(std::make_shared<std::map<int, Remote>>(std::move(remotes_)));
 }
@@ -49,7 +49,8 @@ bool DevicePeers::shares_host(int world_rank) const {
 }
 
 void DevicePeers::introduce(int world_rank) {
-  if (!shares_host(world_rank) || std::exchange(remotes_[world_rank].told, true)) return;
+  if (!shares_host(world_rank) || engine_.peer(world_rank).gone()) return;
+  if (std::exchange(remotes_[world_rank].told, true)) return;
   DeviceHello hello{.process = ::getpid(), .device = device().uuid, .events = {}};
   std::copy(device().events.handles().begin(), device().events.handles().end(), hello.events.begin());
   engine_.peer(world_rank).tell_of_device(encode_device_frame(hello));
@@ -60,7 +61,8 @@ DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory
     if (world_rank != engine_.settings().rank) stage_as_apart();
     return {};
   }
-  if (retiring_.contains(memory.base)) return {};
+  // Who is gone would never say that it has closed it.
+  if (engine_.peer(world_rank).gone() || retiring_.contains(memory.base)) return {};
   if (!memory.exportable) {
     stage_instead(memory.kind == cuda::PointerFacts::Kind::managed ? "it is managed, wanted memory of cuMemAlloc"
                                                                    : memory.why_not);
@@ -277,7 +279,7 @@ void DevicePeers::close(int world_rank, Remote& remote) {
 void DevicePeers::leave() {
   RankDevice& rank = engine_.device();
   if (!rank.opened()) return;
-  rank.stop();
+  rank.stop(engine_.patience(cuda::Copies::kPatience));
   if (rank.stuck()) engine_.log().warn("the device waits for a rank that has died: what it was given stays mapped");
   for (auto& [world_rank, remote] : remotes_) {
     if (!rank.stuck() && !remote.in_use()) {

@@ -269,11 +269,12 @@ bool Engine::rest(bool resting) {
 
 void Engine::leave(bool by_exception) {
   device_peers_.leave();
-  linger([this] { return device_peers_.left(); });
+  // Who leaves by an exception has the others told by its end.
+  linger(by_exception ? kLeaveTimeout : patience(kLeaveTimeout), [this] { return device_peers_.left(); });
   const auto unsent = [](const Peer* peer) {
     return !peer->gone() && !(peer->link()->flushed() && peer->link()->drained());
   };
-  linger([&] {
+  linger(kLeaveTimeout, [&] {
     // On links that others have made meanwhile, too.
     for (Peer* peer : active_) peer->leave(by_exception || failure_seen_);
     return !(connector_ && connector_->busy()) && std::none_of(active_.begin(), active_.end(), unsent);
@@ -281,8 +282,8 @@ void Engine::leave(bool by_exception) {
   for (Peer* peer : active_) peer->link()->shut_down();
 }
 
-void Engine::linger(const std::function<bool()>& done) {
-  for (const Time until = clock_.now() + kLeaveTimeout; !done() && clock_.now() < until;) {
+void Engine::linger(Duration at_most, const std::function<bool()>& done) {
+  for (const Time until = clock_.now() + at_most; !done() && clock_.now() < until;) {
     if (poll(true) > 0) continue;
     if (prepare_to_sleep() > Duration::zero()) waiter_.wait(std::chrono::milliseconds(1));
     awake();

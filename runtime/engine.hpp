@@ -119,6 +119,9 @@ class Engine {
   Descriptor take_passed(std::uint64_t number);
   /// Something is wrong in the job, and every rank that it concerns is told what.
   bool failure_seen() const noexcept { return failure_seen_; }
+  /// How long to wait until others, and devices, are done with what is about to go: a machine may be slow. Where a rank
+  /// has died, for whom a device may wait for ever, only this long.
+  Duration patience(Duration after_a_death) const noexcept { return dead_.empty() ? kPatience : after_a_death; }
   void expect_any(int change) noexcept { expected_from_any_ += change; }
 
   // Running.
@@ -147,10 +150,13 @@ class Engine {
   /// After that, and after the sleep if there was one.
   void awake() { rest(false); }
 
-  /// Says goodbye on every link and waits (a second at the most) until the other systems have what was sent.
+  /// Waits until others have closed what they have of its devices, then says goodbye on every link and waits (a second
+  /// at the most) until the other systems have what was sent.
   void leave(bool by_exception);
 
  private:
+  static constexpr std::chrono::seconds kPatience{10};
+
   struct Suspect {
     Peer* peer;
     std::string cause;
@@ -161,8 +167,8 @@ class Engine {
   bool rest(bool resting);
   std::size_t poll_control();
   void finish_what_is_over();
-  /// Polls until it is done, for a second at the most.
-  void linger(const std::function<bool()>& done);
+  /// Polls until it is done, for so long at the most.
+  void linger(Duration at_most, const std::function<bool()>& done);
   void handle(const Notice& notice);
   void report_unreachable(int world_rank, const std::string& cause);
   void tell_groups_left(Peer& peer);

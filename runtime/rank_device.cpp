@@ -61,10 +61,10 @@ std::size_t RankDevice::poll() { return opened_ ? opened_->copies.poll() + opene
 
 bool RankDevice::busy() const noexcept { return opened_ && !(opened_->copies.idle() && opened_->collectives.idle()); }
 
-void RankDevice::stop() noexcept {
+void RankDevice::stop(std::chrono::nanoseconds patience) noexcept {
   if (!opened_ || stuck_) return;
-  const bool copied = opened_->copies.stop();
-  stuck_ = !opened_->collectives.stop() || !copied;
+  const bool copied = opened_->copies.stop(patience);
+  stuck_ = !opened_->collectives.stop(patience) || !copied;
 }
 
 void RankDevice::leave_to_driver(std::shared_ptr<void> held) {

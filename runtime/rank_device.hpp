@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <functional>
@@ -119,8 +120,8 @@ class RankDevice {
   std::size_t poll();
   /// The device is at work: nobody rings when it is done.
   bool busy() const noexcept;
-  /// Waits for what has been queued, and tells nobody.
-  void stop() noexcept;
+  /// Waits for what has been queued, for so long at the most, and tells nobody.
+  void stop(std::chrono::nanoseconds patience = cuda::Copies::kPatience) noexcept;
   /// That came to no end: something queued waits for a process that has died.
   bool stuck() const noexcept { return stuck_; }
   /// Keeps what a device that is stuck may still use, to the end of the process.

@@ -1,5 +1,6 @@
 // A rank that looks whether the device has got back all that was taken of it: memory_rank ACT. Started by rondo-run.
 // Ends with 0 when all was as it must be, else it says what was not.
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <exception>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <rondo/algorithms.hpp>
@@ -26,6 +28,7 @@ using rondo::testing::address_of;
 using rondo::testing::Buffer;
 using rondo::testing::DeviceMemory;
 using rondo::testing::DeviceUnderTest;
+using rondo::testing::expect_error;
 using rondo::testing::Neighbours;
 using rondo::testing::require;
 using rondo::testing::stream_of;
@@ -90,19 +93,58 @@ void of_what_outlives_the_communicator(const DeviceUnderTest& device) {
   world = Communicator();
 }
 
-/// Rank 1 leaves without a word: the others' calls fail, and what they took comes back all the same.
+/// Does something else than to look what others say, for longer than any of them waits after a death.
+void compute() { std::this_thread::sleep_for(std::chrono::milliseconds(2500)); }
+
+/// Rank 1 leaves without a word: the others' calls fail, and what they took comes back all the same, however long rank
+/// 2 has no time for it.
 void of_what_failed(const DeviceUnderTest& device) {
   Communicator world = rondo::init();
   use(world, device);
   const rondo::cuda::buffer<float> data(world, kCount);
   if (world.rank() == 1) return;
-  rondo::testing::expect_error([&] { all_reduce(world, data.span(), rondo::sum); });
+  expect_error([&] { all_reduce(world, data.span(), rondo::sum); });
+  if (world.rank() == 2) compute();
+}
+
+/// The same, but it has left before anything is said to it of their memory.
+void of_what_fails_for_want_of_a_rank(const DeviceUnderTest& device) {
+  Communicator world = rondo::init();
+  use(world, device);
+  const rondo::cuda::buffer<float> data(world, kCount);
+  if (world.rank() == 1) return;
+  std::byte never{};
+  expect_error([&] { world.recv(std::span(&never, 1), 1); });
+  expect_error([&] { all_reduce(world, data.span(), rondo::sum); });
+}
+
+/// Rank 0 leaves when the others have no time to close what they have of it.
+void of_one_that_leaves_early(const DeviceUnderTest& device) {
+  Communicator world = rondo::init();
+  use(world, device);
+  barrier(world);
+  if (world.rank() != 0) compute();
+}
+
+/// A call fails, and its rank leaves, long before the device has done what that had given it.
+void of_what_the_device_still_does(const DeviceUnderTest& device) {
+  const DeviceMemory part(device.context, kCount), all(device.context, 2 * kCount);
+  const auto span = [](const DeviceMemory& memory) {
+    return device_span<std::byte>(reinterpret_cast<std::byte*>(memory.address()), memory.bytes());
+  };
+  Communicator world = rondo::init();
+  rondo::Options options{rondo::Algorithm::direct};
+  options.timeout = std::chrono::milliseconds(200);
+  expect_error([&] { all_gather(world, span(part), span(all), options); });
 }
 
 const std::map<std::string, std::function<void(const DeviceUnderTest&)>> kActs{
     {"all", of_all},
     {"outlives-the-communicator", of_what_outlives_the_communicator},
     {"failed", of_what_failed},
+    {"fails-for-want-of-a-rank", of_what_fails_for_want_of_a_rank},
+    {"one-leaves-early", of_one_that_leaves_early},
+    {"device-still-at-work", of_what_the_device_still_does},
 };
 
 }  // namespace

@@ -22,7 +22,14 @@ TEST_CASE("a job gives back all the memory that it took of the device", "[cuda][
 
 TEST_CASE("so does one that failed", "[cuda][memory][stand-in]") {
   if (!is_stand_in()) return;
-  const auto ended = run_ranks(MEMORY_RANK, 3, "failed");
+  const std::string act = GENERATE("failed", "fails-for-want-of-a-rank");
+  const auto ended = run_ranks(MEMORY_RANK, 3, act);
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
+}
+
+TEST_CASE("so does one whose ranks take their time", "[cuda][memory][stand-in]") {
+  if (!is_stand_in()) return;
+  check_ranks(MEMORY_RANK, 3, "one-leaves-early");
+  check_ranks(MEMORY_RANK, 2, "device-still-at-work", {"FAKECUDA_COPY_MS=1500"});
 }

@@ -70,7 +70,9 @@ Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
 }
 
 bool DeviceWork::try_record(cuda::EventTicket& ticket, int users) {
-  const auto taken = device_.events.record(device_.collectives.stream(), users);
+  const Group& group = operation_.group();
+  if (group.poisoned()) return true;  // nobody would give it back
+  const auto taken = device_.events.record(device_.collectives.stream(), users, group.id());
   if (taken) ticket = *taken;
   return taken.has_value();
 }

@@ -31,7 +31,7 @@ void EventPool::destroy() noexcept {
   }
 }
 
-std::optional<EventTicket> EventPool::record(StreamHandle stream, int users) {
+std::optional<EventTicket> EventPool::record(StreamHandle stream, int users, std::uint64_t owner) {
   if (free_.empty()) return std::nullopt;
   // The one that has been free for the longest: whoever still asks for an earlier use hears the truth.
   const std::uint32_t index = free_.front();
@@ -41,15 +41,26 @@ std::optional<EventTicket> EventPool::record(StreamHandle stream, int users) {
   driver.must(driver.cuEventRecord, slot.event, stream);
   free_.erase(free_.begin());
   slot.users = users;
+  slot.owner = owner;
   return EventTicket{index, ++slot.generation};
 }
 
 bool EventPool::give_back(EventTicket ticket) noexcept {
   if (ticket.index >= slots_.size()) return false;
   Slot& slot = slots_[ticket.index];
-  if (slot.users == 0 || slot.generation != ticket.generation) return false;
+  if (slot.users == 0 || slot.generation != ticket.generation) return slot.given_up;
   if (--slot.users == 0) free_.push_back(ticket.index);  // never more than all, for which it has room
   return true;
+}
+
+void EventPool::give_up(std::uint64_t owner) noexcept {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (slot.users == 0 || slot.owner != owner) continue;
+    slot.users = 0;
+    slot.given_up = true;
+    free_.push_back(static_cast<std::uint32_t>(i));
+  }
 }
 
 ImportedEvents::ImportedEvents(const PrimaryContext& context, std::span<const IpcEventHandle> handles, int peer)

@@ -38,17 +38,23 @@ class EventPool {
   std::size_t available() const noexcept { return free_.size(); }
 
   /// An event that is recorded on the stream after all that was queued there, for so many others to wait for. Nothing:
-  /// all are in use, ask again when one has been given back. Throws CudaError; the event is then free again.
-  std::optional<EventTicket> record(StreamHandle stream, int users = 1);
+  /// all are in use, ask again when one has been given back. Throws CudaError; the event is then free again. `owner` is
+  /// whoever may have to give it up.
+  std::optional<EventTicket> record(StreamHandle stream, int users = 1, std::uint64_t owner = 0);
   /// One of them will not enqueue a wait for this use any more. False: there is no such use (the peer's answer is
   /// wrong).
   [[nodiscard]] bool give_back(EventTicket ticket) noexcept;
+  /// The owner has failed, and what others do not say any more need not be waited for: all its events are free. A wait
+  /// that is enqueued for one all the same waits for a later record, which was enqueued before it, too.
+  void give_up(std::uint64_t owner) noexcept;
 
  private:
   struct Slot {
     EventHandle event = nullptr;
     std::uint32_t generation = 0;
     int users = 0;
+    std::uint64_t owner = 0;
+    bool given_up = false;  ///< once: an answer to an earlier use may still come
   };
 
   void destroy() noexcept;

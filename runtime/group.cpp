@@ -245,6 +245,7 @@ bool Group::verdict_overdue(std::chrono::steady_clock::time_point now) {
 void Group::poison(const Error& error) {
   if (failure_) return;
   failure_ = std::make_exception_ptr(error);
+  engine_.device().give_up_events(id_);
   while (Message* message = messages_.head()) message->fail(failure_);
 }
 

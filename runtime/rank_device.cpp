@@ -217,6 +217,10 @@ const cuda::Reductions* RankDevice::reductions(std::string& why) {
   return device.reductions ? &*device.reductions : nullptr;
 }
 
+void RankDevice::give_up_events(std::uint64_t communicator) noexcept {
+  if (opened_) opened_->events.give_up(communicator);
+}
+
 std::shared_ptr<DeviceScratch> RankDevice::scratch(std::size_t bytes) {
   Opened& device = *opened_;
   Allocation allocation;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <map>
@@ -113,6 +114,8 @@ class RankDevice {
 
   /// The kernels; nullptr: there are none for this device, or none were compiled, as `why` then says.
   const cuda::Reductions* reductions(std::string& why);
+  /// A communicator has failed: its events come back.
+  void give_up_events(std::uint64_t communicator) noexcept;
   /// Memory of the device that goes back to where it came from with the last who holds it. Throws CudaError.
   std::shared_ptr<DeviceScratch> scratch(std::size_t bytes);
 

@@ -9,6 +9,8 @@
 #include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 
@@ -29,6 +31,24 @@ void launch_fails(Communicator& world) { fails(world, sum); }
 /// There is no kernel for it: it goes through the host.
 void copy_fails(Communicator& world) {
   fails(world, [](float a, float b) { return a - b; });
+}
+
+/// A call fails in its middle, and the device goes on: no event stays taken for want of what the others do not say any
+/// more, and what one of them still says does no harm.
+void events_come_back(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> data(world, 1000);
+  device.fill(address_of(data), 4000, std::byte{0});
+  Communicator failing = world.dup();
+  expect_error([&] { all_reduce(failing, data.span(), sum); });
+  {
+    detail::Engine& engine = *CommunicatorAccess::engine(world);
+    detail::Progress::Entry entry(engine.progress());
+    const auto all = [&] { return engine.device().opened()->events.available() == detail::RankDevice::kEvents; };
+    // The rank that the driver refuses knows of it before the word is out that the communicator has failed.
+    require(engine.progress().until(entry, all, engine.clock().now() + std::chrono::seconds(10)), "all events");
+  }
+  all_reduce(world, data.span(), sum);
 }
 
 /// A device that does not come to it in time is named.
@@ -93,6 +113,7 @@ void one_dies_with_work_queued(Communicator& world) {
 Acts collective_failures() {
   return {
       {"launch-fails", launch_fails},
+      {"events-come-back", events_come_back},
       {"late-is-named", late_is_named},
       {"one-is-on-the-host", one_is_on_the_host},
       {"one-dies-with-work-queued", one_dies_with_work_queued},

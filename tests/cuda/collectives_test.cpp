@@ -139,6 +139,13 @@ TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", 
   CHECK_THAT(ended.out, ContainsSubstring("cuLaunchKernel: got CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
 }
 
+TEST_CASE("a collective that failed on devices keeps no events", "[cuda][collectives][stand-in]") {
+  if (!HAS_KERNELS || !is_stand_in()) return;
+  const auto ended = run_ranks(COLLECTIVE_RANK, 3, "events-come-back", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[cuda][collectives][stand-in]") {
   if (!is_stand_in()) return;
   const std::string call = GENERATE("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync");

@@ -57,6 +57,31 @@ TEST_CASE("an event that several wait for is free again when all have said so, a
   CHECK(pool.record(device.stream.handle())->index == ticket->index);
 }
 
+TEST_CASE("an owner that fails gives up its events, and late answers do no harm", "[cuda][event_pool]") {
+  const DeviceUnderTest device;
+  EventPool pool(device.context, 2);
+  const auto other = pool.record(device.stream.handle(), 1, 1);
+  for (int failure = 0; failure < 3; ++failure) {
+    const auto ticket = pool.record(device.stream.handle(), 2, 7);
+    REQUIRE(ticket);
+    if (failure == 1) CHECK(pool.give_back(*ticket));
+    pool.give_up(7);
+    CHECK(pool.available() == 1);
+    CHECK(pool.give_back(*ticket));
+    CHECK(pool.available() == 1);
+  }
+  pool.give_up(7);
+  CHECK(pool.available() == 1);
+  const auto next = pool.record(device.stream.handle());
+  REQUIRE(next);
+  CHECK(pool.give_back({next->index, next->generation - 1}));
+  CHECK(pool.available() == 0);
+  CHECK(pool.give_back(*next));
+  CHECK(pool.give_back(*other));
+  CHECK(!pool.give_back(*other));
+  CHECK(pool.available() == 2);
+}
+
 TEST_CASE("the events of a pool are not opened by their own process", "[cuda][event_pool]") {
   const DeviceUnderTest device;
   const EventPool pool(device.context, 1);

@@ -1,10 +1,11 @@
-// A rank in a job of which rank 1 is killed while a copy is under way: death_rank ACT. Started by rondo-run, on the
-// stand-in, where copies take seconds. Says when that was, and what it heard of it and when (moments.hpp). Ends with 0
-// when all was as it must be.
+// A rank in a job of which rank 1 is killed while a copy is under way, or kernels of others wait for it: death_rank
+// ACT. Started by rondo-run, on the stand-in, where copies take seconds. Says when that was, and what it heard of it
+// and when (moments.hpp). Ends with 0 when all was as it must be.
 #include <unistd.h>
 
 #include <csignal>
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include <rondo/rondo.hpp>
@@ -20,11 +21,14 @@ namespace {
 using rondo::Algorithm;
 using rondo::Communicator;
 using rondo::Work;
+using rondo::testing::address_of;
 using rondo::testing::Buffer;
 using rondo::testing::DeviceUnderTest;
+using rondo::testing::HeldStream;
 using rondo::testing::own_device;
 using rondo::testing::require;
 using rondo::testing::say_now;
+using rondo::testing::stream_of;
 
 constexpr std::size_t kBytes = 5000;
 constexpr int kVictim = 1;
@@ -94,6 +98,21 @@ void all_gather_by(Communicator& world, Algorithm algorithm) {
   require(copying(), "nobody waited for the device");
 }
 
+/// Kernels of all wait on their devices for what rank 1's stream has not come to when it dies.
+void all_reduce_by(Communicator& world, Algorithm algorithm) {
+  const DeviceUnderTest device(own_device(world));
+  const rondo::cuda::buffer<float> data(world, kBytes);
+  device.fill(address_of(data), kBytes * sizeof(float), std::byte{0});
+  std::optional<HeldStream> held;
+  if (world.rank() == kVictim) held.emplace(device);
+  Work work = iall_reduce(world, data.span(stream_of(device)), rondo::sum, {algorithm});
+  // Returns when all have queued their part of it, and of what was called before.
+  iall_reduce(world, data.span(stream_of(device)), rondo::sum, {algorithm}).wait_on(stream_of(device));
+  barrier(world);
+  if (world.rank() == kVictim) kill(::getpid());
+  hear_of_it(work);
+}
+
 const rondo::testing::Acts kActs{
     {"sender-while-receiver-copies", [](Communicator& world) { message(world, 1, 0); }},
     {"receiver-while-it-copies", [](Communicator& world) { message(world, 0, 1); }},
@@ -101,6 +120,8 @@ const rondo::testing::Acts kActs{
     {"receiver-while-sender-copies", [](Communicator& world) { message(world, 0, 0); }},
     {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},
     {"all-gather-by-messages", [](Communicator& world) { all_gather_by(world, Algorithm::ring); }},
+    {"all-reduce-mapped", [](Communicator& world) { all_reduce_by(world, Algorithm::sliced); }},
+    {"all-reduce-by-messages", [](Communicator& world) { all_reduce_by(world, Algorithm::ring); }},
 };
 
 }  // namespace

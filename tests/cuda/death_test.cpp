@@ -7,7 +7,7 @@
 #include "tests/process/failure.hpp"
 
 // Rank 1 is killed while a copy between devices' memory is under way, which takes much longer than the others may take
-// to hear of it (death_rank.cpp).
+// to hear of it, or while kernels of theirs wait for it (death_rank.cpp).
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
@@ -16,16 +16,20 @@ using rondo::testing::is_stand_in;
 
 namespace {
 
+void check_heard(const Failure& failure, int ranks) {
+  CHECK(failure.ended.status == 128 + SIGKILL);
+  CHECK(failure.heard.size() == static_cast<std::size_t>(ranks) - 1);
+  for (const Heard& heard : failure.heard) {
+    CHECK_THAT(heard.text, StartsWith("peer_failed peer 1: ") && ContainsSubstring("rank 1 died: killed by SIGKILL"));
+  }
+}
+
 void check_death(int ranks, const std::string& act, std::vector<std::string> variables = {}) {
   variables.insert(variables.end(), {"FAKECUDA_COPY_MS=3000", "RONDO_EAGER_LIMIT=64"});
   INFO(act);
   check_failure(words_for(ranks, {DEATH_RANK, act}, variables), kSoonMilliseconds, [&](const Failure& failure) {
     INFO(failure.ended.out << failure.ended.err);
-    CHECK(failure.ended.status == 128 + SIGKILL);
-    CHECK(failure.heard.size() == static_cast<std::size_t>(ranks) - 1);
-    for (const Heard& heard : failure.heard) {
-      CHECK_THAT(heard.text, StartsWith("peer_failed peer 1: ") && ContainsSubstring("rank 1 died: killed by SIGKILL"));
-    }
+    check_heard(failure, ranks);
     CHECK_THAT(failure.ended.err, !ContainsSubstring("exited with status 3"));
   });
 }
@@ -47,4 +51,18 @@ TEST_CASE("a rank that is killed in the middle of a collective's copies fails th
   if (!is_stand_in()) return;
   const std::string act = GENERATE("all-gather-mapped", "all-gather-by-messages");
   check_death(3, act);
+}
+
+TEST_CASE("a rank that is killed with the others' kernels queued fails them at once, and they come to an end",
+          "[cuda][death][stand-in]") {
+  if (!is_stand_in() || !HAS_KERNELS) return;
+  const std::string act = GENERATE("all-reduce-mapped", "all-reduce-by-messages");
+  auto words = words_for(3, {DEATH_RANK, act}, {});
+  // Without a sanitizer they are done before the launcher would kill them.
+  if (!HOW_SOON_COUNTS) words.insert(words.begin(), {"--grace", "30"});
+  check_failure(words, kSoonMilliseconds, [&](const Failure& failure) {
+    INFO(failure.ended.out << failure.ended.err);
+    check_heard(failure, 3);
+    CHECK_THAT(failure.ended.err, ContainsSubstring("ranks 0 and 2 (exited with status 0 when told to end)"));
+  });
 }

@@ -61,17 +61,16 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
 }
 
 DeviceReduction DeviceCollective::reduction_for(const Operation& operation, const Plan& plan) {
-  if (!reduces(plan.collective) || !group_.engine().device().opened()) return {};
-  std::string why;
-  const cuda::Reductions* const kernels = group_.engine().device().reductions(why);
-  if (kernels == nullptr) {
-    group_.engine().device_peers().stage_instead(why);
+  const RankDevice::Opened* const device = group_.engine().device().opened();
+  if (!reduces(plan.collective) || device == nullptr) return {};
+  if (!device->reductions) {
+    group_.engine().device_peers().stage_instead(device->why_no_reductions);
     return {};
   }
   const Call& call = operation.call();
-  const cuda::Reduction functions = kernels->find(to_string(call.type), to_string(call.reduce));
+  const cuda::Reduction functions = device->reductions->find(to_string(call.type), to_string(call.reduce));
   if (!functions || rounds_every_step(plan, call.type)) return {};
-  return {kernels, functions};
+  return {&*device->reductions, functions};
 }
 
 DeviceShare DeviceCollective::share(const Plan& plan, bool in_place, bool has_kernels) {

@@ -89,7 +89,10 @@ std::shared_ptr<detail::DeviceBuffer> begin(const Group& group, const detail::De
   try {
     return group.engine().device().begin(data, operation);
   } catch (const Error& error) {
-    throw Error(error.code(), error.cause(), {group.rank(), peer, operation, 0, 0, 0, {}});
+    Error::Facts facts = error.facts();
+    facts.rank = group.rank();
+    facts.peer = peer;
+    throw Error(error.code(), error.cause(), std::move(facts));
   }
 }
 

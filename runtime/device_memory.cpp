@@ -138,7 +138,7 @@ bool is_on_device(const void* data) {
   try {
     return cuda::classify_anywhere(*driver, cuda::address_of(data)).kind != cuda::PointerFacts::Kind::host;
   } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("any_span at {}: {}", data, error.what()));
+    throw error_of(error, "any_span", fmt::format("{}: ", data));
   }
 }
 

@@ -25,6 +25,12 @@ const cuda::Driver& driver_for(const char* operation) {
   throw refusal(Errc::cuda, operation, "there is no CUDA driver: " + search.reason);
 }
 
+Error::Facts with_call(Error::Facts facts, const cuda::CudaError& error) {
+  facts.cuda_call = error.call();
+  facts.cuda_code = static_cast<int>(error.code());
+  return facts;
+}
+
 }  // namespace
 
 Error error_of(const std::exception_ptr& failure, const std::string& what, Error::Facts facts) {
@@ -32,8 +38,12 @@ Error error_of(const std::exception_ptr& failure, const std::string& what, Error
     std::rethrow_exception(failure);
   } catch (const cuda::CudaError& error) {
     facts.bytes_wanted = error.bytes();
-    return Error(Errc::cuda, fmt::format("{}: {}", what, error.what()), std::move(facts));
+    return Error(Errc::cuda, fmt::format("{}: {}", what, error.what()), with_call(std::move(facts), error));
   }
+}
+
+Error error_of(const cuda::CudaError& refusal, const char* operation, const std::string& what) {
+  return Error(Errc::cuda, what + refusal.what(), with_call({-1, -1, operation, 0, 0, 0, {}}, refusal));
 }
 
 RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
@@ -45,6 +55,19 @@ RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
       copies(context, local_events),
       collectives(context, local_events) {
   driver.must(driver.cuDeviceGetUuid, &uuid, number);
+  load_reductions();
+}
+
+void RankDevice::Opened::load_reductions() {
+  if (cuda::kernel_image().empty()) {
+    why_no_reductions = "this build has no kernels (nvcc was not there)";
+    return;
+  }
+  try {
+    reductions.emplace(context, cuda::kernel_image());
+  } catch (const cuda::CudaError& error) {
+    why_no_reductions = error.what();
+  }
 }
 
 RankDevice::~RankDevice() {
@@ -93,8 +116,7 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
     buffer->before = device.local_events.record(handle_of(bytes.stream));
     return buffer;
   } catch (const cuda::CudaError& error) {
-    throw refusal(Errc::cuda, operation,
-                  fmt::format("{} bytes at {:#x}: {}", bytes.size, cuda::address_of(bytes.data), error.what()));
+    throw error_of(error, operation, fmt::format("{} bytes at {:#x}: ", bytes.size, cuda::address_of(bytes.data)));
   }
 }
 
@@ -106,7 +128,7 @@ void RankDevice::check_stream(CudaStream stream, const char* operation) const {
     const cuda::Driver& driver = opened_->context.driver();
     driver.must(driver.cuStreamIsCapturing, handle_of(stream), &status);
   } catch (const cuda::CudaError& error) {
-    throw refusal(Errc::cuda, operation, error.what());
+    throw error_of(error, operation);
   }
   if (status == cuda::CaptureStatus::none) return;
   throw refusal(Errc::invalid_argument, operation,
@@ -194,28 +216,11 @@ bool RankDevice::order(const DeviceBuffer& buffer, CudaStream stream) const {
   try {
     return buffer.copy && opened_->copies.order(*buffer.copy, handle_of(stream));
   } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, fmt::format("wait_on: {}", error.what()));
+    throw error_of(error, "wait_on");
   }
 }
 
 // What collectives need.
-
-const cuda::Reductions* RankDevice::reductions(std::string& why) {
-  Opened& device = *opened_;
-  if (!device.reductions && device.why_no_reductions.empty()) {
-    try {
-      if (cuda::kernel_image().empty()) {
-        device.why_no_reductions = "this build has no kernels (nvcc was not there)";
-      } else {
-        device.reductions.emplace(device.context, cuda::kernel_image());
-      }
-    } catch (const cuda::CudaError& error) {
-      device.why_no_reductions = error.what();
-    }
-  }
-  why = device.why_no_reductions;
-  return device.reductions ? &*device.reductions : nullptr;
-}
 
 void RankDevice::give_up_events(std::uint64_t communicator) noexcept {
   if (opened_) opened_->events.give_up(communicator);
@@ -262,7 +267,7 @@ RankDevice::Allocation RankDevice::allocate(std::size_t bytes) {
     const cuda::Current current(opened_->context);
     driver.must({.peer = -1, .bytes = allocation.bytes}, driver.cuMemAlloc, &allocation.address, allocation.bytes);
   } catch (const cuda::CudaError& error) {
-    throw Error(Errc::cuda, error.what());
+    throw error_of(error, "cuda::buffer");
   }
   return allocation;
 }
@@ -274,7 +279,7 @@ RankDevice::Allocation RankDevice::find(const DeviceBytes& bytes, const char* op
     open_for(memory, driver, operation);
     return {memory.base, memory.bytes};
   } catch (const cuda::CudaError& error) {
-    throw refusal(Errc::cuda, operation, error.what());
+    throw error_of(error, operation);
   }
 }
 

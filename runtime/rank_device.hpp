@@ -44,8 +44,10 @@ struct DeviceScratch {
   cuda::PointerFacts memory;
 };
 
-/// A failure of the driver as users see it, who begins with `what`.
+/// A failure of the driver as users see it: a CudaError of something under way, and what came of a call. The text
+/// begins with `what`.
 Error error_of(const std::exception_ptr& failure, const std::string& what, Error::Facts facts);
+Error error_of(const cuda::CudaError& refusal, const char* operation, const std::string& what = {});
 
 /// The device of this rank: that of the first memory that it speaks of. Nothing of CUDA is loaded before.
 ///
@@ -107,13 +109,15 @@ class RankDevice {
     cuda::Copies copies;                                ///< of messages
     cuda::Copies collectives;                           ///< all that collectives queue
     std::multimap<std::size_t, cuda::Address> scratch;  ///< that nobody uses, by its size
+    /// Loaded with the rest: later that might wait for the device to drain, in the middle of the user's work.
     std::optional<cuda::Reductions> reductions;
-    std::string why_no_reductions;  ///< empty: they have not been looked for
+    std::string why_no_reductions;  ///< none were compiled, or none for this device
+
+   private:
+    void load_reductions();
   };
   Opened* opened() const noexcept { return opened_.get(); }
 
-  /// The kernels; nullptr: there are none for this device, or none were compiled, as `why` then says.
-  const cuda::Reductions* reductions(std::string& why);
   /// A communicator has failed: its events come back.
   void give_up_events(std::uint64_t communicator) noexcept;
   /// Memory of the device that goes back to where it came from with the last who holds it. Throws CudaError.

@@ -30,7 +30,7 @@ enum class Errc : std::uint8_t {
   duplicate_rank,       ///< two processes claim the same rank
   protocol,             ///< bytes that no rondo peer sends
   system,               ///< the operating system refused; the text carries its words
-  cuda                  ///< the CUDA driver refused, or there is none; the text carries the call and its code
+  cuda                  ///< the CUDA driver refused, or there is none; the facts have the call and its code
 };
 
 /// `Errc::peer_failed` -> "peer_failed".
@@ -48,6 +48,8 @@ class RONDO_EXPORT Error : public std::runtime_error {
     std::uint64_t bytes_done = 0;
     std::uint64_t bytes_wanted = 0;
     std::chrono::nanoseconds elapsed{0};
+    std::string cuda_call = {};  ///< the function of the CUDA driver that refused: "cuMemAlloc_v2"
+    int cuda_code = 0;           ///< and its CUresult
   };
 
   Error(Errc code, const std::string& cause);

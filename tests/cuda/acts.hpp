@@ -61,10 +61,18 @@ Error expect_error(const Call& call) {
 
 /// The call throws this error.
 template <typename Call>
-void refused(Errc code, const std::string& text, const Call& call) {
+Error refused(Errc code, const std::string& text, const Call& call) {
   const Error error = expect_error(call);
   require(error.code() == code, "the code of an error");
   require(std::string(error.what()).find(text) != std::string::npos, "the text of an error");
+  return error;
+}
+
+/// The driver refuses this function, of which the error knows the name and what it returned.
+template <typename Call>
+void driver_refuses(const std::string& function, int result, const Call& call) {
+  const Error error = refused(Errc::cuda, function + ": got CUDA_ERROR", call);
+  require(error.facts().cuda_call == function && error.facts().cuda_code == result, "the facts of an error");
 }
 
 /// The device whose memory a rank gets by `cuda::buffer`.

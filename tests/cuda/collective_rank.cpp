@@ -11,6 +11,8 @@
 #include <rondo/rondo.hpp>
 
 #include "cuda/staging.hpp"
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
@@ -102,6 +104,15 @@ void each(Communicator& world, Op op, std::size_t count) {
     const auto whole = pick(d, all);
     all_gather(world, whole.subspan(static_cast<std::size_t>(rank) * count, count), whole);
   });
+}
+
+/// What may wait for the device is over when the first memory is spoken of.
+void kernels_come_first(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const rondo::cuda::buffer<float> data(world, 1);
+  rondo::detail::Engine& engine = *rondo::CommunicatorAccess::engine(world);
+  const rondo::detail::Progress::Entry entry(engine.progress());
+  require(engine.device().opened()->reductions.has_value(), "kernels");
 }
 
 /// Buffers of which the caller does not say whose they are.
@@ -355,6 +366,7 @@ const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
     {"on-either-side", on_either_side},
+    {"kernels-come-first", kernels_come_first},
     {"by-messages", by_messages},
     {"in-order-on-the-device", in_order_on_the_device},
     {"in-order-on-the-host", in_order_on_the_host},

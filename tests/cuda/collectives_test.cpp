@@ -98,6 +98,16 @@ TEST_CASE("algorithms by messages give on devices what they give on the host", "
   check_ranks(COLLECTIVE_RANK, ranks, "by-messages", {"FAKECUDA_SEED=5", "RONDO_TRANSPORT=tcp"});
 }
 
+TEST_CASE("kernels are loaded when the device is, or sums go through the host", "[cuda][collectives]") {
+  if (!HAS_KERNELS) return;
+  check_ranks(COLLECTIVE_RANK, 1, "kernels-come-first");
+  if (!is_stand_in()) return;
+  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "on-either-side", {"FAKECUDA_FAIL=cuModuleLoadData:1:209"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, ContainsSubstring("device memory goes through the host: cuModuleLoadData: got"));
+}
+
 TEST_CASE("the host of a collective on devices waits for no device", "[cuda][collectives]") {
   if (!HAS_KERNELS) return;
   check_ranks(COLLECTIVE_RANK, 3, "late-devices");

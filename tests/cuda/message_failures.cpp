@@ -151,13 +151,25 @@ void copy_fails(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 5000);
   if (world.rank() == 0) return world.send(buffer.span(), 1);
-  refused(Errc::cuda, "cuMemcpyDtoDAsync_v2", [&] { world.recv(buffer.span(), 0); });
+  driver_refuses("cuMemcpyDtoDAsync_v2", 700, [&] { world.recv(buffer.span(), 0); });
 }
 
 /// The driver does not say whose memory it is, by injection.
 void side_is_not_told(Communicator& world) {
   const Buffer buffer(world, 100);
-  refused(Errc::cuda, "cuDevicePrimaryCtxGetState", [&] { any_span(buffer.data(), 100); });
+  driver_refuses("cuDevicePrimaryCtxGetState", 2, [&] { any_span(buffer.data(), 100); });
+}
+
+/// There is no memory left, by injection.
+void no_memory(Communicator& world) {
+  driver_refuses("cuMemAlloc_v2", 2, [&] { Buffer(world, 1); });
+  Buffer(world, 1);
+}
+
+/// Two of the calls that a send begins with, by injection.
+void begin_fails(Communicator& world, const std::string& function) {
+  const Buffer buffer(world, 5000);
+  driver_refuses(function, 2, [&] { world.isend(buffer.span(), 0).wait(); });
 }
 
 void no_driver(Communicator& world) {
@@ -184,8 +196,7 @@ void write_fails(Communicator& world) {
 void copy_to_host_fails(Communicator& world) {
   const Buffer buffer(world, 100);
   std::vector<std::byte> host(100);
-  refused(Errc::cuda, "cuda::buffer::copy_to: cuMemcpyDtoHAsync_v2: got CUDA_ERROR_ILLEGAL_ADDRESS (700)",
-          [&] { buffer.copy_to(host); });
+  driver_refuses("cuMemcpyDtoHAsync_v2", 700, [&] { buffer.copy_to(host); });
   buffer.copy_to(host);
 }
 
@@ -204,6 +215,9 @@ Acts message_failures() {
       {"sender-dies", sender_dies},
       {"copy-fails", copy_fails},
       {"side-is-not-told", side_is_not_told},
+      {"no-memory", no_memory},
+      {"stream-is-not-told", [](Communicator& world) { begin_fails(world, "cuStreamIsCapturing"); }},
+      {"record-fails", [](Communicator& world) { begin_fails(world, "cuEventRecord"); }},
       {"no-driver", no_driver},
   };
 }

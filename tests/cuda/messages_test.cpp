@@ -305,6 +305,13 @@ TEST_CASE("a copy to the host that the driver refuses is an error, and the next 
   check_messages(1, "copy-to-host-fails", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
 }
 
+TEST_CASE("what the driver refuses at the call is an error that knows the function", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  check_messages(1, "no-memory", {"FAKECUDA_FAIL=cuMemAlloc:1:2"});
+  check_messages(1, "stream-is-not-told", {"FAKECUDA_FAIL=cuStreamIsCapturing:1:2"});
+  check_messages(1, "record-fails", {"FAKECUDA_FAIL=cuEventRecord:1:2"});
+}
+
 TEST_CASE("whatever the driver refuses is an error, and nobody hangs", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   // Under a sanitizer a job takes a second.

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <rondo/cuda.hpp>
 #include <rondo/gather.hpp>
 
 #include "runtime/access.hpp"
@@ -22,7 +23,7 @@ namespace {
 /// What a rank knows of its link to one other, as it tells it; ends in 0.
 struct Seen {
   std::array<char, 16> transport{};
-  std::array<char, 112> reason{};
+  std::array<char, 240> reason{};
 };
 
 template <std::size_t Size>
@@ -31,28 +32,38 @@ void put(std::string_view text, std::array<char, Size>& into) {
 }
 
 /// Every pair of ranks, one after the other around the circle.
-void exchange_with_all(Communicator& world) {
-  const std::array<std::byte, 1> mine{};
-  std::array<std::byte, 1> theirs{};
+template <typename Out, typename In>
+void exchange_with_all(Communicator& world, Out mine, In theirs) {
   for (int step = 1; step < world.size(); ++step) {
     const int to = (world.rank() + step) % world.size();
     const int from = (world.rank() - step + world.size()) % world.size();
-    world.sendrecv(std::span(mine), to, std::span(theirs), from);
+    world.sendrecv(mine, to, theirs, from);
   }
 }
 
-std::vector<Seen> look_at_links(const Communicator& world) {
+/// `look(engine, rank, seen)` at every other rank.
+template <typename Look>
+std::vector<Seen> look_at_others(const Communicator& world, const Look& look) {
   detail::Engine& engine = *CommunicatorAccess::engine(world);
   const detail::Progress::Entry entry(engine.progress());
-  std::vector<Seen> links(static_cast<std::size_t>(world.size()));
+  std::vector<Seen> others(static_cast<std::size_t>(world.size()));
   for (int rank = 0; rank < world.size(); ++rank) {
-    const detail::Peer& peer = engine.peer(rank);
-    if (rank == world.rank() || peer.link() == nullptr) continue;
-    Seen& seen = links[static_cast<std::size_t>(rank)];
-    put(peer.link()->transport(), seen.transport);
-    put(peer.no_shared_memory(), seen.reason);
+    if (rank != world.rank()) look(engine, rank, others[static_cast<std::size_t>(rank)]);
   }
-  return links;
+  return others;
+}
+
+void look_at_link(detail::Engine& engine, int rank, Seen& seen) {
+  const detail::Peer& peer = engine.peer(rank);
+  if (peer.link() == nullptr) return;
+  put(peer.link()->transport(), seen.transport);
+  put(peer.no_shared_memory(), seen.reason);
+}
+
+void look_at_device(detail::Engine& engine, int rank, Seen& seen) {
+  const detail::DeviceWay way = engine.device_peers().way(rank);
+  put(way.name, seen.transport);
+  put(way.reason, seen.reason);
 }
 
 void add(std::vector<Carrier>& carriers, const Seen& seen, std::pair<int, int> pair) {
@@ -76,11 +87,8 @@ std::string pairs_text(const std::vector<std::pair<int, int>>& pairs) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-}  // namespace
-
-std::vector<Carrier> carriers_in_use(Communicator& world) {
-  exchange_with_all(world);
-  const std::vector<Seen> mine = look_at_links(world);
+/// Rank 0 hears what all have seen.
+std::vector<Carrier> carriers_of(Communicator& world, const std::vector<Seen>& mine) {
   const bool asks = world.rank() == 0;
   std::vector<Seen> all(asks ? mine.size() * mine.size() : 0);
   gather(world, std::span(mine), std::span(all), 0);
@@ -94,6 +102,27 @@ std::vector<Carrier> carriers_in_use(Communicator& world) {
   return carriers;
 }
 
+std::string line(const Carrier& carrier, const std::string& name, bool alike) {
+  return fmt::format("# {}: {}{}\n", name, alike ? "all pairs" : pairs_text(carrier.pairs),
+                     carrier.reason.empty() ? "" : " (" + carrier.reason + ")");
+}
+
+}  // namespace
+
+std::vector<Carrier> carriers_in_use(Communicator& world) {
+  const std::array<std::byte, 1> mine{};
+  std::array<std::byte, 1> theirs{};
+  exchange_with_all(world, std::span(mine), std::span(theirs));
+  return carriers_of(world, look_at_others(world, look_at_link));
+}
+
+std::vector<Carrier> device_carriers_in_use(Communicator& world) {
+  const std::size_t bytes = CommunicatorAccess::engine(world)->settings().eager_limit + 1;
+  const cuda::buffer<std::byte> mine(world, bytes), theirs(world, bytes);
+  exchange_with_all(world, mine.span(), theirs.span());
+  return carriers_of(world, look_at_others(world, look_at_device));
+}
+
 std::string names_of(const std::vector<Carrier>& carriers) {
   std::set<std::string> names;
   for (const Carrier& carrier : carriers) names.insert(carrier.transport);
@@ -104,9 +133,14 @@ std::string carrier_lines(const std::vector<Carrier>& carriers) {
   const bool alike = carriers.size() == 1;
   if (carriers.empty() || (alike && carriers[0].reason.empty())) return {};
   std::string lines;
+  for (const Carrier& carrier : carriers) lines += line(carrier, carrier.transport, alike);
+  return lines;
+}
+
+std::string device_carrier_lines(const std::vector<Carrier>& carriers) {
+  std::string lines;
   for (const Carrier& carrier : carriers) {
-    lines += fmt::format("# {}: {}", carrier.transport, alike ? "all pairs" : pairs_text(carrier.pairs));
-    lines += carrier.reason.empty() ? "\n" : fmt::format(" ({})\n", carrier.reason);
+    lines += line(carrier, "memory of devices, " + carrier.transport, carriers.size() == 1);
   }
   return lines;
 }

@@ -8,7 +8,7 @@
 
 namespace rondo::bench {
 
-/// What carries messages between some pairs of ranks, and why that is not shared memory.
+/// What carries messages between some pairs of ranks, and why nothing better does.
 struct Carrier {
   std::string transport;  ///< "tcp"
   std::string reason;     ///< "another host"; empty: nothing is better
@@ -21,10 +21,16 @@ struct Carrier {
 /// others, to see; rank 0 hears of all.
 std::vector<Carrier> carriers_in_use(Communicator& world);
 
+/// The same of the memory of their devices: the way (`DeviceWay`), and why it is through the host. They exchange a
+/// first message that lies there.
+std::vector<Carrier> device_carriers_in_use(Communicator& world);
+
 /// "tcp"; "shm+tcp" where pairs differ; "none" for a rank alone.
 std::string names_of(const std::vector<Carrier>& carriers);
 
 /// A line for each: "# tcp: 0-2 1-2 (another host)". Nothing where all pairs are alike and nothing is better.
 std::string carrier_lines(const std::vector<Carrier>& carriers);
+/// "# memory of devices, NVLink: 0-2 1-2".
+std::string device_carrier_lines(const std::vector<Carrier>& carriers);
 
 }  // namespace rondo::bench

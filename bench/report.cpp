@@ -36,25 +36,32 @@ Json to_json(const Result& result) {
   };
 }
 
-Json to_json(const Carrier& carrier) {
-  return {
-      {"transport", carrier.transport},
-      {"reason", carrier.reason.empty() ? Json(nullptr) : Json(carrier.reason)},
-      {"pairs", carrier.pairs},
-  };
+Json to_json(const std::vector<Carrier>& carriers) {
+  Json all = Json::array();
+  for (const Carrier& carrier : carriers) {
+    all.push_back({
+        {"transport", carrier.transport},
+        {"reason", carrier.reason.empty() ? Json(nullptr) : Json(carrier.reason)},
+        {"pairs", carrier.pairs},
+    });
+  }
+  return all;
 }
 
 }  // namespace
 
 void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Carrier>& carriers,
-                const std::vector<Result>& results) {
-  Json links = Json::array();
-  for (const Carrier& carrier : carriers) links.push_back(to_json(carrier));
+                const std::vector<Carrier>& device_carriers, const std::vector<Result>& results) {
   Json rows = Json::array();
   for (const Result& result : results) rows.push_back(to_json(result));
-  to << Json{{"version", version}, {"ranks", ranks}, {"carriers", std::move(links)}, {"results", std::move(rows)}}.dump(
-            2)
-     << '\n';
+  const Json report = {
+      {"version", version},
+      {"ranks", ranks},
+      {"carriers", to_json(carriers)},
+      {"device_carriers", to_json(device_carriers)},
+      {"results", std::move(rows)},
+  };
+  to << report.dump(2) << '\n';
 }
 
 void write_csv(std::ostream& to, const std::vector<Result>& results) {
@@ -91,8 +98,9 @@ void check_reports(const Settings& settings) {
 }
 
 void write_reports(const Settings& settings, int ranks, const std::vector<Carrier>& carriers,
-                   const std::vector<Result>& results) {
-  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, carriers, results); });
+                   const std::vector<Carrier>& device_carriers, const std::vector<Result>& results) {
+  write_file(settings.json,
+             [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, carriers, device_carriers, results); });
   write_file(settings.csv, [&](std::ostream& to) { write_csv(to, results); });
   if (!settings.plot.empty()) draw(settings.plot, ranks, results);
 }

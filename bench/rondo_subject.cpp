@@ -45,7 +45,10 @@ Subject rondo_subject(Communicator& world, const Settings& settings) {
   const auto exercise = [&world, &settings](const Shape& shape) { return make_exercise(world, settings, shape); };
   const std::vector<Carrier> carriers = carriers_in_use(world);
   Subject subject{fmt::format("rondo {}", version()), names_of(carriers), algorithm, exercise, carriers};
-  if (settings.device) subject.device = measure_device(world);
+  if (settings.device) {
+    subject.device = measure_device(world);
+    subject.device_carriers = device_carriers_in_use(world);
+  }
   return subject;
 }
 

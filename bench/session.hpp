@@ -21,6 +21,7 @@ struct Subject {
   std::function<std::string(const Shape&)> algorithm;
   std::function<std::unique_ptr<Exercise>(const Shape&)> exercise;
   std::vector<Carrier> carriers = {};                  ///< rondo's
+  std::vector<Carrier> device_carriers = {};           ///< of the memory of devices
   std::optional<DeviceFigures> device = std::nullopt;  ///< where the buffers are on devices
 };
 

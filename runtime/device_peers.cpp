@@ -109,6 +109,7 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
   try {
     return use(*remote->imports, place, bytes);
   } catch (const cuda::CudaError& error) {
+    remote->why_not = error.what();
     if (remote->seen || means_no_room(error.code())) {
       stage_instead(error.what());
     } else {
@@ -167,6 +168,7 @@ DevicePeers::Remote* DevicePeers::open(int world_rank) {
 
 void DevicePeers::refuse(int world_rank, Remote& remote, const std::string& why) {
   remote.refused = true;
+  remote.why_not = why;
   stage_instead(fmt::format("rank {}: {}", world_rank, why));
 }
 
@@ -183,19 +185,35 @@ std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
 }
 
 void DevicePeers::choose_way(int world_rank, Remote& remote) const {
-  const bool same = remote.hello->device == device().uuid;
-  if (!same) {
+  remote.shared = remote.hello->device == device().uuid;
+  if (!remote.shared) {
     const cuda::Driver& driver = device().context.driver();
     const auto theirs = cuda::find_device(driver, remote.hello->device);
     remote.seen = theirs.has_value();
     remote.better_writes = theirs && !cuda::reads_well(driver, device().context.device(), *theirs);
   }
-  const char* const way = same           ? "shared: its memory is read by CUDA IPC"
+  const char* const way = remote.shared  ? "shared: its memory is read by CUDA IPC"
                           : !remote.seen ? "another, which is not visible here: its memory is read by CUDA IPC"
                           : remote.better_writes
                               ? "another, over PCIe: its memory is read by CUDA IPC, or written by it"
                               : "another, over NVLink: its memory is read by CUDA IPC";
   engine_.log().info("rank {}: the device is {}", world_rank, way);
+}
+
+DeviceWay DevicePeers::way(int world_rank) const {
+  if (!shares_host(world_rank)) return {"host", "not of one host, or told not to share memory"};
+  const auto found = remotes_.find(world_rank);
+  if (found == remotes_.end() || !found->second.imports) {
+    const bool refused = found != remotes_.end() && found->second.refused;
+    return {"host", refused ? found->second.why_not : "its memory cannot be mapped"};
+  }
+  const Remote& remote = found->second;
+  if (!remote.why_not.empty()) return {"host", remote.why_not};
+  return {remote.shared          ? "shared device"
+          : !remote.seen         ? "hidden device"
+          : remote.better_writes ? "PCIe"
+                                 : "NVLink",
+          {}};
 }
 
 void DevicePeers::used(int world_rank, cuda::EventTicket ticket) {

@@ -20,6 +20,12 @@ namespace rondo::detail {
 class Engine;
 class Peer;
 
+/// How memory of another rank's device comes here.
+struct DeviceWay {
+  const char* name;    ///< "shared device", "NVLink", "PCIe", "hidden device" (one that is not visible here), "host"
+  std::string reason;  ///< why through the host
+};
+
 /// What the ranks of one host know of each other's devices: whose memory lies where and how to map it, whose events to
 /// wait for. The ground of messages and collectives between devices; moves no payload itself.
 ///
@@ -52,6 +58,8 @@ class DevicePeers {
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
   /// A rank that is reached writes here sooner than this one reads there.
   bool better_writes(int world_rank) const { return remotes_.at(world_rank).better_writes; }
+  /// As far as something has come from there, or was to.
+  DeviceWay way(int world_rank) const;
   /// Their events, if it is reached.
   const cuda::ImportedEvents& events(int world_rank) const { return *remotes_.at(world_rank).events; }
   /// Such an event is not needed here any more, and may be used again.
@@ -83,10 +91,12 @@ class DevicePeers {
     cuda::RegionId last_described = 0;
     std::unique_ptr<cuda::ImportedEvents> events;
     std::unique_ptr<cuda::ImportTable> imports;
-    bool seen = true;  ///< its device has a number here; if not, only an attempt tells whether it is reached
+    bool shared = false;  ///< its device is this rank's
+    bool seen = true;     ///< its device has a number here; if not, only an attempt tells whether it is reached
     bool better_writes = false;
     bool told = false;     ///< it has our hello, and may have opened what that speaks of
     bool refused = false;  ///< it cannot be reached, which has been logged
+    std::string why_not;   ///< that, or why memory of it could not be mapped the last time
     bool ends = false;     ///< what we have of it is to be closed
 
     /// An operation that is not over has an address of its memory.

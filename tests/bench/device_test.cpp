@@ -83,6 +83,40 @@ TEST_CASE("figures of devices are compared with that of copies", "[bench][cuda]"
   CHECK_THAT(result["copy_percent"].get<double>(), Catch::Matchers::WithinRel(wanted, 0.05));
 }
 
+TEST_CASE("the report says what way memory of devices takes", "[bench][cuda][stand-in]") {
+  if (!rondo::testing::is_stand_in()) return;
+  const auto head_with = [](const std::string& variables) {
+    const Outcome outcome = bench("latency -n 2 --sizes 4 -i 1", variables);
+    INFO(outcome.output);
+    CHECK(outcome.status == 0);
+    return outcome.output;
+  };
+  CHECK_THAT(head_with("FAKECUDA_DEVICES=1"), ContainsSubstring("\n# memory of devices, shared device: all pairs\n"));
+  CHECK_THAT(head_with("FAKECUDA_DEVICES=2"), ContainsSubstring("\n# memory of devices, NVLink: all pairs\n"));
+  CHECK_THAT(head_with("FAKECUDA_DEVICES=2 FAKECUDA_NVLINK=0"),
+             ContainsSubstring("\n# memory of devices, PCIe: all pairs\n"));
+  CHECK_THAT(head_with("RONDO_TRANSPORT=tcp"),
+             ContainsSubstring("\n# memory of devices, host: all pairs (not of one "));
+  CHECK_THAT(head_with("FAKECUDA_DEVICES=1 FAKECUDA_MAPPABLE=0"),
+             ContainsSubstring("\n# memory of devices, host: all pairs (cuIpcOpenMemHandle_v2: got "));
+}
+
+TEST_CASE("where the ways differ by pair, so does the report", "[bench][cuda][stand-in]") {
+  if (!rondo::testing::is_stand_in()) return;
+  const TemporaryDirectory directory;
+  const std::string json = directory / "report.json";
+  const Outcome outcome =
+      bench("all_gather -n 3 --sizes 4 -i 1 --json " + json, "FAKECUDA_DEVICES=2 FAKECUDA_PEERS=none");
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK_THAT(outcome.output,
+             ContainsSubstring("\n# memory of devices, host: 0-1 (device 0 does not reach device 1)\n") &&
+                 ContainsSubstring("\n# memory of devices, shared device: 0-2\n") &&
+                 ContainsSubstring("host: 1-2 (device 1 does not reach device 0)\n"));
+  const auto report = nlohmann::json::parse(std::ifstream(json));
+  CHECK(report["device_carriers"].at(1).dump() == R"({"pairs":[[0,2]],"reason":null,"transport":"shared device"})");
+}
+
 TEST_CASE("what it costs to enqueue a call has no waiting for the device in it", "[bench][cuda][stand-in]") {
   if (!rondo::testing::is_stand_in()) return;
   const TemporaryDirectory directory;

@@ -47,13 +47,14 @@ TEST_CASE("times are in microseconds and bandwidths in 10^9 bytes a second of th
 TEST_CASE("the JSON report has the documented names, in their order", "[bench]") {
   std::ostringstream text;
   write_json(text, "1.2.3", 4, {{"shm", "", {{0, 1}}}, {"tcp", "another host", {{0, 2}, {1, 2}}}},
-             {example(), example()});
+             {{"PCIe", "", {{0, 2}}}}, {example(), example()});
   const auto report = nlohmann::ordered_json::parse(text.str());
-  CHECK(keys(report) == std::vector<std::string>{"version", "ranks", "carriers", "results"});
+  CHECK(keys(report) == std::vector<std::string>{"version", "ranks", "carriers", "device_carriers", "results"});
   CHECK(report["version"] == "1.2.3");
   CHECK(report["ranks"] == 4);
   CHECK(report["carriers"].dump() == R"([{"transport":"shm","reason":null,"pairs":[[0,1]]},)"
                                      R"({"transport":"tcp","reason":"another host","pairs":[[0,2],[1,2]]}])");
+  CHECK(report["device_carriers"].dump() == R"([{"transport":"PCIe","reason":null,"pairs":[[0,2]]}])");
   REQUIRE(report["results"].size() == 2);
 
   const auto& result = report["results"][0];
@@ -87,7 +88,7 @@ TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
   Result result = example();
   result.wrong.reset();
   std::ostringstream text;
-  write_json(text, "1.2.3", 4, {}, {result});
+  write_json(text, "1.2.3", 4, {}, {}, {result});
   CHECK(nlohmann::json::parse(text.str())["results"][0]["wrong"].is_null());
   CHECK_THAT(table_row(result), ContainsSubstring("N/A"));
   CHECK_THAT(table_foot({result}), ContainsSubstring("# Out of bounds values : N/A"));
@@ -97,7 +98,7 @@ TEST_CASE("what was not on devices has neither their columns nor their fields", 
   Result result = example();
   const auto reported = [&](const char* name) {
     std::ostringstream text;
-    write_json(text, "1.2.3", 4, {}, {result});
+    write_json(text, "1.2.3", 4, {}, {}, {result});
     return nlohmann::json::parse(text.str())["results"][0][name];
   };
   CHECK(reported("copy_percent").is_null());

@@ -71,6 +71,7 @@ std::optional<std::string> refusal(const Part& part, const Attempt& attempt) {
     attempt();
   } catch (const cuda::CudaError& error) {
     why = error.what();
+    part.stream.synchronize();  // what was queued before that uses the words, which go
   }
   part.place().refused.store(why ? 1 : 0, std::memory_order_relaxed);
   part.barrier();

@@ -9,10 +9,12 @@
 namespace rondo::detail {
 namespace {
 
-// Shorter blocks are copied twice in less time. Less short ones, too, between cores that share their caches; between
-// others it takes three times as long, for each line that is laid out goes both ways.
+// Shorter blocks are copied twice in less time. So are somewhat longer ones between cores that share their caches; but
+// between others that takes two to five times as long, for each line that is laid out goes both ways.
 constexpr std::size_t kLeastPulled = std::size_t{32} << 10;
 constexpr std::size_t kLeastPulledInCrowd = std::size_t{64} << 10;
+// From one rank to another longer ones are copied twice in windows, one laid out while the other is read.
+constexpr std::size_t kMostPulledByOne = std::size_t{2} << 20;
 constexpr int kLeastGathered = 5;
 
 /// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
@@ -264,12 +266,25 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
 }
 
 bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept {
-  // To gather, one rank would fetch alone what otherwise all lay out for it at the same time.
-  const bool moves = collective == Collective::scatter || collective == Collective::all_to_all ||
-                     (collective == Collective::gather && ranks >= kLeastGathered && crowded) ||
-                     // What many read is copied for all of them together sooner than by the system for each.
-                     (collective == Collective::all_gather && ranks == 2 && !crowded);
-  return moves && block_bytes >= (crowded ? kLeastPulledInCrowd : kLeastPulled);
+  const bool two = ranks == 2 && !crowded;
+  const bool two_for_one = two && block_bytes <= kMostPulledByOne;
+  switch (collective) {
+    case Collective::scatter:
+    case Collective::all_to_all: break;
+    // One rank would fetch alone what otherwise all lay out for it at the same time.
+    case Collective::gather:
+      if (!two_for_one && (ranks < kLeastGathered || !crowded)) return false;
+      break;
+    // What many read is copied for all of them together sooner than by the system for each.
+    case Collective::broadcast:
+      if (!two_for_one) return false;
+      break;
+    case Collective::all_gather:
+      if (!two) return false;
+      break;
+    default: return false;
+  }
+  return block_bytes >= (crowded ? kLeastPulledInCrowd : kLeastPulled);
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {

@@ -65,11 +65,12 @@ class Collected {
     return {told, other, true};
   }
 
-  /// Blocks that their readers fetch.
-  Parts pulled(double block) const {
-    const Part all{0, own(true) + pull(others() * block), Awaits::all};
+  /// Blocks, or whole vectors, that their readers fetch.
+  Parts pulled(double bytes) const {
+    const Part all{0, own(true) + pull(others() * bytes), Awaits::all};
     switch (question_.collective) {
-      case Collective::scatter: return {{0, own(true), Awaits::all}, {0, pull(block), Awaits::all}, true};
+      case Collective::broadcast:
+      case Collective::scatter: return {{0, own(true), Awaits::all}, {0, pull(bytes), Awaits::all}, true};
       case Collective::gather: return {all, {}, true};
       default: return {all, all, true};
     }
@@ -154,14 +155,15 @@ std::optional<double> arena_microseconds(const Question& question, Algorithm alg
   const std::size_t block = Blocks::even(question.bytes, question.ranks).largest();
   const Collected collected(question, model);
   ModelClock clock(question, cores, model);
-  if (detail::fetches_blocks(question.collective, question.ranks, question.oversubscribed, block)) {
-    clock.window(collected.pulled(static_cast<double>(block)));
-    return clock.time();
-  }
-  clock.copy(collected.own(true), collected.own(false));
   const bool in_blocks = question.collective != Collective::all_reduce && question.collective != Collective::reduce &&
                          question.collective != Collective::broadcast;
   const std::size_t length = question.collective == Collective::barrier ? 0 : in_blocks ? block : question.bytes;
+  const bool direct = algorithm == Algorithm::direct;
+  if (direct && detail::fetches_blocks(question.collective, question.ranks, question.oversubscribed, length)) {
+    clock.window(collected.pulled(static_cast<double>(length)));
+    return clock.time();
+  }
+  clock.copy(collected.own(true), collected.own(false));
   const std::size_t window = step / detail::shares_laid_out(question.collective, question.ranks);
   std::size_t begin = 0;
   do {

@@ -51,7 +51,7 @@ TEST_CASE("slices share out the arithmetic for a second meeting", "[bench][tune]
 
 TEST_CASE("while a window is read the next is laid out", "[bench][tune]") {
   const double copied = 2e-3 * kStep;
-  CHECK(direct_time(Collective::broadcast, 3 * kStep, 2) == about(4 * copied + 1));
+  CHECK(direct_time(Collective::broadcast, 3 * kStep, 3) == about(4 * copied + 1));
   // Where all do the same at the same time, nothing overlaps.
   CHECK(direct_time(Collective::all_reduce, 3 * kStep, 2) == about(3 * (copied + 1 + 1.5 * copied)));
 }
@@ -60,6 +60,9 @@ TEST_CASE("long blocks that are only moved are fetched by their readers", "[benc
   const double block = 64 << 10;
   CHECK(direct_time(Collective::scatter, 4 * 64 << 10, 4) == about(1 + 3e-3 * block + 1));
   CHECK(direct_time(Collective::all_to_all, 4 * 64 << 10, 4) == about(1 + 2e-3 * block + 9e-3 * block + 1));
+  // Of two ranks a whole vector, up to where laying out and reading overlap enough.
+  CHECK(direct_time(Collective::broadcast, 64 << 10, 2) == about(1 + 3e-3 * block + 1));
+  CHECK(direct_time(Collective::broadcast, 4 << 20, 2) == about((16 + 1) * 2e-3 * kStep + 1));
 }
 
 TEST_CASE("ranks that share cores do the work of all, and take turns", "[bench][tune]") {

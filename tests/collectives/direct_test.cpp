@@ -268,6 +268,12 @@ TEST_CASE("long blocks are fetched from their owners, who may use their buffers 
         std::fill(block.begin(), block.end(), 0xdeadbeefU);
         require(world.rank() != root || all == vector_of(round, root, count * ranks), "gather");
 
+        block = vector_of(round, world.rank(), count);
+        broadcast(world, std::span(block), root);
+        const bool right = world.rank() == root || block == vector_of(round, root, count);
+        std::fill(block.begin(), block.end(), 0xdeadbeefU);
+        require(right, "broadcast");
+
         auto mine = vector_of(round, world.rank(), count * ranks);
         const auto check_exchanged = [&](const std::vector<std::uint32_t>& got, const char* what) {
           for (int from = 0; from < size; ++from) {

@@ -75,7 +75,7 @@ struct Moves {
   }
 };
 
-void move(MemoryRanks& ranks, const Moves& moves, std::span<const std::byte> input, std::byte* output) {
+void move_blocks(MemoryRanks& ranks, const Moves& moves, std::span<const std::byte> input, std::byte* output) {
   ranks.enter(Shown(input).bytes());
   const std::size_t all = moves.all(ranks.size());
   for (int turn = 1; turn <= ranks.size(); ++turn) {
@@ -90,7 +90,7 @@ void move(MemoryRanks& ranks, const Moves& moves, std::span<const std::byte> inp
   }
 }
 
-void sum(MemoryRanks& ranks, std::span<const float> input, std::span<float> output) {
+void sum_shown(MemoryRanks& ranks, std::span<const float> input, std::span<float> output) {
   ranks.enter(std::as_bytes(input));
   std::fill(output.begin(), output.end(), 0.0F);
   for (int source = 0; source < ranks.size(); ++source) {
@@ -107,9 +107,9 @@ PeerExercise::Call make_call(MemoryRanks& ranks, Operation operation, const Shap
   const std::span<const float> in = buffers.input();
   const std::span<float> out = buffers.output();
   if (operation == Operation::barrier) return [&ranks] { ranks.barrier(); };
-  if (operation == Operation::all_reduce) return [&ranks, in, out] { sum(ranks, in, out); };
+  if (operation == Operation::all_reduce) return [&ranks, in, out] { sum_shown(ranks, in, out); };
   const Moves moves{operation, shape.count * sizeof(float), ranks.rank()};
-  return [&ranks, moves, in, out] { move(ranks, moves, std::as_bytes(in), std::as_writable_bytes(out).data()); };
+  return [&ranks, moves, in, out] { move_blocks(ranks, moves, std::as_bytes(in), std::as_writable_bytes(out).data()); };
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ void MemoryRanks::enter(std::span<const std::byte> shown) {
   ++step_;
   for (int other = 0; step_ >= kDepth && other < size_; ++other) await(other, step_ - kDepth + 1);
   Line& own = line(rank_, step_);
-  std::memcpy(own.shown.data(), shown.data(), shown.size());
+  std::copy(shown.begin(), shown.end(), own.shown.begin());
   own.step.store(step_, std::memory_order_release);
 }
 

@@ -63,16 +63,12 @@ struct Moves {
       default: return true;
     }
   }
-  std::size_t from() const {
-    const bool own_block = operation == Operation::scatter || operation == Operation::all_to_all;
-    return own_block ? block * static_cast<std::size_t>(rank) : 0;
-  }
-  std::size_t to(int source) const { return block * static_cast<std::size_t>(source); }
-  /// Of the input of a rank that is read.
-  std::size_t all(int ranks) const {
-    const bool of_all = operation == Operation::scatter || operation == Operation::all_to_all;
-    return of_all ? block * static_cast<std::size_t>(ranks) : block;
-  }
+  /// An input has a block for each reader.
+  bool by_reader() const { return operation == Operation::scatter || operation == Operation::all_to_all; }
+  std::size_t from() const { return by_reader() ? begin_of(rank) : 0; }
+  std::size_t begin_of(int of) const { return block * static_cast<std::size_t>(of); }
+  /// Of an input that is read.
+  std::size_t all(int ranks) const { return by_reader() ? begin_of(ranks) : block; }
 };
 
 void move_blocks(MemoryRanks& ranks, const Moves& moves, std::span<const std::byte> input, std::byte* output) {
@@ -81,7 +77,7 @@ void move_blocks(MemoryRanks& ranks, const Moves& moves, std::span<const std::by
   for (int turn = 1; turn <= ranks.size(); ++turn) {
     const int source = (ranks.rank() + turn) % ranks.size();
     if (!moves.reads(ranks.rank(), source)) continue;
-    Shown::copy(ranks, source, ranks.await(source), all, moves.from(), {output + moves.to(source), moves.block});
+    Shown::copy(ranks, source, ranks.await(source), all, moves.from(), {output + moves.begin_of(source), moves.block});
   }
   if (Shown::fits(all)) return;
   ranks.enter();

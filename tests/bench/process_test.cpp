@@ -43,6 +43,17 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
+/// A comparison, and its report; none where it could not be run.
+struct Compared {
+  explicit Compared(const std::string& options) : outcome(bench("compare " + options + " --json " + json)) {
+    if (outcome.status == 0) report = nlohmann::json::parse(text_of(json));
+  }
+  const TemporaryDirectory directory;
+  const std::string json = directory / "compare.json";
+  const Outcome outcome;
+  nlohmann::json report;
+};
+
 }  // namespace
 
 TEST_CASE("rondo-bench starts its own ranks and reports", "[bench][process]") {
@@ -184,16 +195,13 @@ TEST_CASE("what ranks that wait cost one that computes is a ratio", "[bench][pro
 }
 
 TEST_CASE("rondo is compared with what is there", "[bench][process]") {
-  const TemporaryDirectory directory;
-  const std::string json = directory / "compare.json";
-  const Outcome outcome = bench(
-      "compare --operations latency,all_reduce,barrier --sizes 8 --ranks 2 --paths tcp --peers sockets "
-      "--rounds 2 --seconds 0.005 --fail-above 1e9 --json " +
-      json);
-  INFO(outcome.output);
-  CHECK(outcome.status == 0);
-  CHECK_THAT(outcome.output, ContainsSubstring("no cell is above 1e+09"));
-  const auto report = nlohmann::json::parse(text_of(json));
+  const Compared compared(
+      "--operations latency,all_reduce,barrier --sizes 8 --ranks 2 --paths tcp --peers sockets --rounds 2 "
+      "--seconds 0.005 --fail-above 1e9");
+  INFO(compared.outcome.output);
+  REQUIRE(compared.outcome.status == 0);
+  CHECK_THAT(compared.outcome.output, ContainsSubstring("no cell is above 1e+09"));
+  const auto& report = compared.report;
   CHECK(report["cells"].size() == 3);
   CHECK(report["contenders"][0]["transport"] == "tcp");
   CHECK(report["cells"][0]["peers"]["sockets"]["us"].get<double>() > 0);
@@ -201,17 +209,11 @@ TEST_CASE("rondo is compared with what is there", "[bench][process]") {
 }
 
 TEST_CASE("bare memory is right in all that it has a form of", "[bench][process]") {
-  const TemporaryDirectory directory;
-  const std::string json = directory / "compare.json";
-  const Outcome outcome = bench(
-      "compare --sizes 8,1K,64K --ranks 2,3 --paths shm --peers memory --rounds 1 "
-      "--seconds 0.001 --json " +
-      json);
-  INFO(outcome.output);
-  CHECK(outcome.status == 0);
+  const Compared compared("--sizes 8,1K,64K --ranks 2,3 --paths shm --peers memory --rounds 1 --seconds 0.001");
+  INFO(compared.outcome.output);
+  REQUIRE(compared.outcome.status == 0);
   std::size_t measured = 0;
-  const auto report = nlohmann::json::parse(text_of(json));
-  for (const auto& cell : report["cells"]) {
+  for (const auto& cell : compared.report["cells"]) {
     INFO(cell.dump());
     if (!cell["peers"].contains("memory")) continue;
     CHECK(cell["peers"]["memory"]["us"].get<double>() > 0);

@@ -1,74 +1,20 @@
 #include "runtime/hub.hpp"
 
 #include <chrono>
-#include <deque>
 
 #include <rondo/error.hpp>
 
-#include "tests/runtime/hub_client.hpp"
+#include "tests/runtime/adopted_job.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rondo::detail;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
 using rondo::Errc;
+using rondo::testing::failed;
+using rondo::testing::notice_of;
+using Job = rondo::testing::AdoptedJob;
 using Kind = Notice::Kind;
-
-namespace {
-
-/// A hub and its ranks on adopted connections, all on this thread.
-struct Job {
-  explicit Job(int size, const std::function<void(Hub::Job&)>& change = {}) : hub(context, plan(size, change)) {
-    for (int rank = 0; rank < size; ++rank) ranks.push_back(HubClient::adopted(context, hub, rank));
-  }
-
-  static Hub::Job plan(int size, const std::function<void(Hub::Job&)>& change) {
-    Hub::Job job;
-    job.id = "job-7";
-    job.attempt = 1;
-    job.size = size;
-    job.key = JobKey::random();
-    job.limits.end_grace = 10ms;
-    if (change) change(job);
-    return job;
-  }
-
-  void start() {
-    for (auto& rank : ranks) rank.expect<Welcome>();
-    for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i].tell(Join{"address " + std::to_string(i), 0});
-    for (auto& rank : ranks) rank.expect<Table>();
-  }
-
-  asio::io_context context{1};
-  Hub hub;
-  std::deque<HubClient> ranks;
-};
-
-Notice notice_of(Kind kind) {
-  Notice notice;
-  notice.kind = kind;
-  return notice;
-}
-
-Notice failed(std::uint64_t communicator, const std::string& text) {
-  Notice notice = notice_of(Kind::failed);
-  notice.communicator = communicator;
-  notice.number = 5;
-  notice.code = Errc::timed_out;
-  notice.text = text;
-  return notice;
-}
-
-Notice stalled(std::uint64_t number, rondo::Collective collective, std::vector<Notice::Awaited> awaited = {}) {
-  Notice notice = notice_of(Kind::stalled);
-  notice.awaited = std::move(awaited);
-  notice.communicator = 9;
-  notice.number = number;
-  notice.call.collective = collective;
-  return notice;
-}
-
-}  // namespace
 
 TEST_CASE("the hub speaks first on adopted connections", "[runtime][hub]") {
   Job job(2);
@@ -167,134 +113,6 @@ TEST_CASE("who says goodbye has left, and all goodbyes finish the job", "[runtim
   job.ranks[0].tell(notice_of(Kind::goodbye));
   run_until(job.context, [&] { return job.hub.finished(); });
   CHECK_FALSE(job.hub.failure());
-}
-
-TEST_CASE("of several failures of one communicator all hear the first, once", "[runtime][hub]") {
-  Job job(3);
-  job.start();
-  job.ranks[2].tell(failed(9, "first"));
-  CHECK(job.ranks[2].expect<Notice>().text == "first");
-  job.ranks[0].tell(failed(9, "second"));
-  job.ranks[0].tell(failed(10, "another communicator"));
-  for (auto& rank : job.ranks) {
-    if (&rank != &job.ranks[2]) {
-      const auto first = rank.expect<Notice>();
-      CHECK(first.kind == Kind::poisoned);
-      CHECK(first.rank == 2);
-      CHECK(first.number == 5);
-      CHECK(first.code == Errc::timed_out);
-      CHECK(first.text == "first");
-    }
-    CHECK(rank.expect<Notice>().text == "another communicator");
-  }
-}
-
-TEST_CASE("the hub knows with whom the trouble began: not with who only saw a peer fail", "[runtime][hub]") {
-  Job job(3);
-  job.start();
-  CHECK_FALSE(job.hub.origin());
-  Notice reaction = failed(8, "rank 1 died");
-  reaction.code = Errc::peer_failed;
-  job.ranks[0].tell(reaction);
-  job.ranks[0].expect<Notice>();
-  CHECK_FALSE(job.hub.origin());
-  const bool by_end = GENERATE(true, false);
-  if (by_end) {
-    job.ranks[1].close();
-  } else {
-    job.ranks[1].tell(failed(9, "first"));
-  }
-  run_until(job.context, [&] { return job.hub.origin().has_value(); });
-  job.ranks[2].tell(failed(10, "later"));
-  while (job.ranks[0].expect<Notice>().text != "later") continue;
-  CHECK(job.hub.origin()->rank == 1);
-  CHECK(job.hub.origin()->text == (by_end ? "" : "first"));
-}
-
-TEST_CASE("ranks stuck in different calls are told both", "[runtime][hub]") {
-  Job job(3);
-  job.start();
-  job.ranks[2].tell(stalled(7, rondo::Collective::broadcast));
-  job.ranks[0].tell(stalled(6, rondo::Collective::reduce));
-  job.ranks[0].tell(stalled(7, rondo::Collective::all_reduce));
-  for (auto& rank : job.ranks) {
-    const auto notice = rank.expect<Notice>();
-    CHECK(notice.kind == Kind::poisoned);
-    CHECK(notice.code == Errc::collective_mismatch);
-    CHECK(notice.communicator == 9);
-    CHECK(notice.number == 7);
-    CHECK_THAT(notice.text,
-               ContainsSubstring("rank 0 called all_reduce") && ContainsSubstring("rank 2 called broadcast"));
-  }
-}
-
-TEST_CASE("ranks stuck in the same call, or in another operation, are left alone", "[runtime][hub]") {
-  Job job(2);
-  job.start();
-  job.ranks[0].tell(stalled(7, rondo::Collective::broadcast));
-  job.ranks[1].tell(stalled(7, rondo::Collective::broadcast));
-  job.ranks[1].tell(stalled(8, rondo::Collective::reduce));
-  job.ranks[1].tell(failed(1, "marker"));
-  CHECK(job.ranks[0].expect<Notice>().text == "marker");
-}
-
-TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runtime][hub]") {
-  Job job(4);
-  job.start();
-  const auto broadcast = rondo::Collective::broadcast;
-  // What the communicator calls 10 is rank 0 of the world, and so on.
-  job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
-  job.ranks[1].tell(stalled(7, broadcast, {{12, 2}, {13, 3}}));
-  Notice elsewhere = stalled(2, rondo::Collective::barrier);
-  elsewhere.communicator = 3;
-  job.ranks[3].tell(elsewhere);
-  job.hub.report_end(2, "a marker");  // by when all that came before is heard
-  for (auto& rank : {&job.ranks[0], &job.ranks[1], &job.ranks[3]}) rank->expect<Notice>();
-
-  SECTION("when they ask again") {
-    job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
-    const auto notice = job.ranks[0].expect<Notice>();
-    CHECK(notice.kind == Kind::absent);
-    CHECK(notice.communicator == 9);
-    CHECK(notice.number == 7);
-    CHECK(notice.text == "; ranks 12, 13 have not come to it; rank 13 waits in barrier() #2 of another communicator");
-  }
-  SECTION("and when they give up") {
-    Notice end = failed(9, "it took too long");
-    end.number = 7;
-    end.awaited = {{11, 1}};
-    job.ranks[0].tell(end);
-    CHECK_THAT(job.ranks[1].expect<Notice>().text, ContainsSubstring("it took too long; ranks 12, 13 have not come"));
-  }
-  SECTION("but not the rank that gives up, which may have come too late to count as stuck") {
-    Notice end = failed(9, "it took too long");
-    end.number = 7;
-    end.awaited = {{12, 2}};
-    job.ranks[3].tell(end);
-    CHECK(job.ranks[0].expect<Notice>().text == "it took too long; rank 12 has not come to it");
-  }
-  SECTION("also where the absent rank gave up elsewhere a moment ago") {
-    job.ranks[3].tell(failed(3, "no luck"));
-    Notice resumed = notice_of(Kind::resumed);
-    resumed.communicator = 3;
-    job.ranks[3].tell(resumed);
-    CHECK(job.ranks[3].expect<Notice>().text == "no luck");
-    job.ranks[3].tell(failed(4, "a marker"));
-    CHECK(job.ranks[3].expect<Notice>().text == "a marker");
-    CHECK(job.ranks[0].expect<Notice>().text == "no luck");
-    CHECK(job.ranks[0].expect<Notice>().text == "a marker");
-    job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
-    CHECK(job.ranks[0].expect<Notice>().text ==
-          "; ranks 12, 13 have not come to it; rank 13 gave up barrier() #2 of another communicator");
-  }
-  SECTION("but not who has gone on since") {
-    Notice resumed = notice_of(Kind::resumed);
-    resumed.communicator = 3;
-    job.ranks[3].tell(resumed);
-    job.ranks[3].tell(stalled(7, broadcast, {{10, 0}}));
-    job.ranks[3].tell(stalled(7, broadcast, {{10, 0}}));
-    CHECK(job.ranks[3].expect<Notice>().text == "; rank 12 has not come to it");
-  }
 }
 
 TEST_CASE("a rank's abort ends the job for all, with its words", "[runtime][hub]") {

@@ -13,8 +13,6 @@ namespace {
 // between others that takes two to five times as long, for each line that is laid out goes both ways.
 constexpr std::size_t kLeastPulled = std::size_t{32} << 10;
 constexpr std::size_t kLeastPulledInCrowd = std::size_t{64} << 10;
-// From one rank to another longer ones are copied twice in windows, one laid out while the other is read.
-constexpr std::size_t kMostPulledByOne = std::size_t{2} << 20;
 constexpr int kLeastGathered = 5;
 
 /// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
@@ -188,16 +186,19 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   for (int turn = 1; turn < port.size() && !direct.folds(); ++turn) {
     const int member = (port.rank() + turn) % port.size();
     if (!sources.has(member)) continue;
-    port.fetch(step, ranks[static_cast<std::size_t>(member)], member, direct.offset_in_offered(),
-               direct.place_for(member));
+    const DirectPort::Mapped& from = ranks[static_cast<std::size_t>(member)];
+    if (port.fetch(step, from, member, direct.offset_in_offered(), direct.place_for(member))) continue;
+    auto fetched = port.fetched(member);
+    co_await fetched;
+    port.end_fetch(member);
   }
   port.finish(step, port.rank());
   port.wake_sleepers();
   const Direct::Ranks readers = direct.readers();
   for (int reader = readers.first; reader < readers.last; ++reader) {
     if (reader == port.rank()) continue;
-    auto finished = port.finished(step, reader);
-    co_await finished;
+    auto read = port.read_by(step, reader);
+    co_await read;
   }
 }
 
@@ -267,18 +268,15 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
 
 bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept {
   const bool two = ranks == 2 && !crowded;
-  const bool two_for_one = two && block_bytes <= kMostPulledByOne;
   switch (collective) {
     case Collective::scatter:
     case Collective::all_to_all: break;
     // One rank would fetch alone what otherwise all lay out for it at the same time.
     case Collective::gather:
-      if (!two_for_one && (ranks < kLeastGathered || !crowded)) return false;
+      if (!two && (ranks < kLeastGathered || !crowded)) return false;
       break;
     // What many read is copied for all of them together sooner than by the system for each.
     case Collective::broadcast:
-      if (!two_for_one) return false;
-      break;
     case Collective::all_gather:
       if (!two) return false;
       break;

@@ -54,6 +54,10 @@ DirectPort::DirectPort(Group& group, Team& team, const Call& call, HostMemory& m
       in_place_(in_place),
       looks_(kLooksPerPoll * group.engine().settings().idle.polls) {}
 
+DirectPort::~DirectPort() {
+  if (pulled_ == Link::Pulled::not_yet && pulled_from_) pulled_from_->give_up_pull();
+}
+
 std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noexcept {
   const std::size_t most = arena_.step_bytes() / memory_.element_bytes() / shares;
   return chunk == 0 ? most : std::min(chunk, most);
@@ -204,18 +208,47 @@ void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t at, cons
   if (to.count > 0) fold_mapped_into(ranks, at, to.count, memory_.writable(to));
 }
 
-void DirectPort::fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to) {
-  if (to.count == 0) return;
+bool DirectPort::fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to) {
+  if (to.count == 0) return true;
   const std::span into(memory_.writable(to), memory_.bytes(to));
   const std::size_t offset = at * memory_.element_bytes();
   if (from.input) {
     std::memcpy(into.data(), from.input + offset, into.size());
-    return;
+    return true;
   }
   const Exposed theirs = exposed(step, member);
-  if (read_process(static_cast<pid_t>(theirs.process), theirs.address + offset, into)) return;
-  throw Error(Errc::peer_failed, fmt::format("cannot read {} bytes in the memory of rank {}: {}", into.size(),
-                                             team_.member(member), std::generic_category().message(errno)));
+  // Who waits for one rank alone has a core to spare for it.
+  const bool jointly = call_.root >= 0 && !crowded();
+  pulled_from_ = group_.engine().peer(group_.world_rank(team_.member(member))).link();
+  pulled_ = pulled_from_ ? pulled_from_->pull(theirs.address + offset, into, jointly) : Link::Pulled::no;
+  if (pulled_ == Link::Pulled::no && read_process(static_cast<pid_t>(theirs.process), theirs.address + offset, into)) {
+    pulled_ = Link::Pulled::yes;
+  }
+  note_unread();
+  return pulled_ == Link::Pulled::yes;
+}
+
+// Of a process that has ended, others say so soon, and how.
+void DirectPort::note_unread() {
+  if (pulled_ != Link::Pulled::no) return;
+  unread_ = errno;
+  if (unread_ != ESRCH) return;
+  pulled_ = Link::Pulled::not_yet;
+  pulled_from_ = nullptr;
+}
+
+bool DirectPort::Fetched::operator()() {
+  if (port->pulled_ == Link::Pulled::not_yet && port->pulled_from_) {
+    port->pulled_ = port->pulled_from_->pulled();
+    port->note_unread();
+  }
+  return port->pulled_ != Link::Pulled::not_yet;
+}
+
+void DirectPort::end_fetch(int member) const {
+  if (pulled_ == Link::Pulled::yes) return;
+  throw Error(Errc::peer_failed, fmt::format("cannot read the memory of rank {}: {}", team_.member(member),
+                                             std::generic_category().message(unread_)));
 }
 
 DirectPort::Exposed DirectPort::exposed(const Step& step, int member) const {

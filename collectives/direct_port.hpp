@@ -15,6 +15,7 @@
 #include "runtime/arena.hpp"
 #include "runtime/condition.hpp"
 #include "runtime/operation.hpp"
+#include "transport/link.hpp"
 #include "transport/process_memory.hpp"
 
 namespace rondo::detail {
@@ -49,6 +50,9 @@ class DirectPort {
 
   /// The members of `team` have an arena.
   DirectPort(Group& group, Team& team, const Call& call, HostMemory& memory, bool in_place);
+  ~DirectPort();
+  DirectPort(const DirectPort&) = delete;
+  DirectPort& operator=(const DirectPort&) = delete;
   /// Waiting beyond a few looks is done as this operation.
   void wait_as(Operation& operation) noexcept { operation_ = &operation; }
 
@@ -85,6 +89,15 @@ class DirectPort {
       const int worker = port->arena_.worker(step, of);
       return worker != port->rank() && port->team_.member(worker) == member && !(*this)();
     }
+  };
+
+  /// Whether what a member writes to this rank is there.
+  struct Fetched {
+    DirectPort* port;
+    int from;
+
+    bool operator()();
+    bool awaits(int member) const noexcept { return port->team_.member(from) == member; }
   };
 
   int rank() const noexcept { return arena_.rank(); }
@@ -138,6 +151,10 @@ class DirectPort {
   int worker(const Step& step, int of) const noexcept { return arena_.worker(step, of); }
   Until<Finished> finished(const Step& step, int of) { return {*operation_, Finished{this, step, of}, looks_}; }
   void wake_sleepers();
+  /// The same of the share of who reads this rank's memory, and may have it write a part.
+  Until<Finished> read_by(const Step& step, int reader) {
+    return {*operation_, Finished{this, step, reader}, looks_, team_.member(reader)};
+  }
 
   void copy(const Range& from, const Range& to) { copy_bytes(readable(from), writable(to)); }
   /// Where a range lies. An empty one has no address.
@@ -180,9 +197,12 @@ class DirectPort {
   void fold_mapped(std::span<const Mapped> ranks, std::size_t at, std::size_t count);
   /// The same to a range of this rank's.
   void fold_mapped(std::span<const Mapped> ranks, std::size_t at, const Range& to);
-  /// Copies from a member's input, from element `at` on: where it is mapped, or else out of its process, which throws
-  /// Error{peer_failed}.
-  void fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
+  /// Copies from a member's input, from element `at` on: where it is mapped, or else out of its process. False: the
+  /// member still writes a part, or it did not work; `fetched` and `end_fetch` come next.
+  bool fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
+  Until<Fetched> fetched(int member) { return {*operation_, Fetched{this, member}, looks_}; }
+  /// Throws Error{peer_failed} if it did not work.
+  void end_fetch(int member) const;
 
   bool crowded() const noexcept { return group_.engine().settings().oversubscribed; }
   /// See Commons::readable.
@@ -209,6 +229,7 @@ class DirectPort {
   /// And whether it is in the same call; if not the communicator has failed, and nothing more comes of it.
   static bool has_entered(const DirectPort& port, const Step& step, int member);
 
+  void note_unread();
   void fold_mapped_into(std::span<const Mapped> ranks, std::size_t at, std::size_t count, std::byte* into);
 
   Group& group_;
@@ -219,6 +240,10 @@ class DirectPort {
   Arena& arena_;
   const bool in_place_;
   const int looks_;
+  // Of the last fetch.
+  Link* pulled_from_ = nullptr;
+  Link::Pulled pulled_ = Link::Pulled::yes;
+  int unread_ = 0;
   std::vector<std::shared_ptr<SharedMemory>, PooledAllocator<std::shared_ptr<SharedMemory>>> held_;
 };
 

@@ -27,6 +27,10 @@ bool Condition::look() {
 
 void Condition::withdraw() noexcept { group_.engine().remove(*this); }
 
+void Condition::listen_to(int member) {
+  if (!done()) expect_from(group().engine().peer(group().world_rank(member)));
+}
+
 void Condition::find_leavers() {
   Engine& engine = group().engine();
   for (int member = 0; !done() && member < group().size(); ++member) {

@@ -19,6 +19,8 @@ class Condition : public Message, public ListNode<Condition, InEngine> {
   bool look();
   /// Members who left before it was made are not told of again.
   void find_leavers();
+  /// This member may ask for help over its link.
+  void listen_to(int member);
 
   std::string describe() const override { return "a step in shared memory"; }
   std::string missing() const override { return "not all members came"; }
@@ -37,8 +39,8 @@ class Condition : public Message, public ListNode<Condition, InEngine> {
 template <typename Check>
 class Until {
  public:
-  Until(Operation& operation, Check check, int looks)
-      : operation_(operation), check_(std::move(check)), looks_(looks) {}
+  Until(Operation& operation, Check check, int looks, int listened_to = -1)
+      : operation_(operation), check_(std::move(check)), looks_(looks), listened_to_(listened_to) {}
 
   bool await_ready() {
     for (int i = 0; i < looks_; ++i) {
@@ -49,6 +51,7 @@ class Until {
   bool await_suspend(std::coroutine_handle<> waiter) {
     condition_.emplace(operation_, check_);
     condition_->find_leavers();
+    if (listened_to_ >= 0) condition_->listen_to(listened_to_);
     if (condition_->done()) return false;
     condition_->await_suspend(waiter);
     return true;
@@ -71,6 +74,7 @@ class Until {
   Operation& operation_;
   Check check_;
   const int looks_;
+  const int listened_to_;  // a member who may ask for help over its link; -1: none
   std::optional<Checked> condition_;
 };
 

@@ -283,6 +283,7 @@ void ReceiveMessage::withdraw() noexcept {
     case State::claims_unexpected: unexpected_->claimed_by = nullptr; break;
     case State::awaits_data:
     case State::landing:
+    case State::fetching:
       source_->forget(*this);
       if (scratch_) group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
       break;

@@ -145,7 +145,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   friend class Peer;
   friend class Group;
   friend class DeviceMessages;
-  enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing, pulling, storing };
+  enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing, fetching, pulling, storing };
 
   void post();
   void withdraw() noexcept override;

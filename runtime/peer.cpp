@@ -232,22 +232,39 @@ std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
   if (receive.device_ && engine_.device_messages().pull(receive, *this, rts)) return;
   const bool offered = rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_;
-  if (offered && fetch(receive, rts)) {
-    decline(rts);
-    return receive.landed();
-  }
-  clear(receive, rts);
+  fetched(receive, rts, offered ? fetch(receive, rts) : Link::Pulled::no);
 }
 
-bool Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
+Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const std::span place(receive.place(), static_cast<std::size_t>(rts.bytes));
   const auto& words = rts.fingerprint;
   const SharedRegions& regions = receive.group().commons().regions();
   const int sender = receive.group().member(world_rank_);
   const std::byte* const mapped = regions.at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
-  if (!mapped) return link_->pull(words[kPullAddress], place, words[kPullTicket]);
+  if (!mapped) return link_->pull(words[kPullAddress], place, !engine_.settings().oversubscribed);
   std::memcpy(place.data(), mapped, place.size());
-  return link_->good(words[kPullTicket]);
+  return Link::Pulled::yes;
+}
+
+void Peer::fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled) {
+  if (pulled == Link::Pulled::not_yet) {
+    receive.state_ = ReceiveMessage::State::fetching;
+    receive.expect_from(*this);
+    fetching_ = {&receive, rts};
+  } else if (pulled == Link::Pulled::yes && link_->good(rts.fingerprint[kPullTicket])) {
+    decline(rts);
+    receive.landed();
+  } else {
+    clear(receive, rts);
+  }
+}
+
+std::size_t Peer::go_on_fetching() {
+  const Link::Pulled pulled = link_->pulled();
+  if (pulled == Link::Pulled::not_yet) return 0;
+  const Fetching ended = *std::exchange(fetching_, std::nullopt);
+  fetched(*ended.receive, ended.rts, pulled);
+  return 1;
 }
 
 void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
@@ -266,6 +283,10 @@ void Peer::forget(ReceiveMessage& receive) {
   }
   for (Announced& announced : announced_) {
     if (announced.landing.receive == &receive) announced.landing.receive = nullptr;
+  }
+  if (fetching_ && fetching_->receive == &receive) {
+    link_->give_up_pull();
+    decline(std::exchange(fetching_, std::nullopt)->rts);
   }
   if (landing_.receive == &receive) {
     landing_.receive = nullptr;

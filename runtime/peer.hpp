@@ -49,7 +49,7 @@ class Peer final : public Sink {
   /// Sends `bye` behind everything else, once. After an error the others wait for the hub's word on what it was.
   void leave(bool after_error);
 
-  std::size_t poll() { return link_->poll(*this); }
+  std::size_t poll() { return link_->poll(*this) + (fetching_ ? go_on_fetching() : 0); }
   /// A poll may bring something that somebody waits for.
   bool awaited() const noexcept { return expected_ > 0 || (link_ && link_->wants_write()); }
   void expect(int change) noexcept { expected_ += change; }
@@ -114,6 +114,12 @@ class Peer final : public Sink {
     Unexpected* unexpected = nullptr;
   };
 
+  /// A message of which the sender still writes a part to its place.
+  struct Fetching {
+    ReceiveMessage* receive;
+    FrameHeader rts;
+  };
+
   /// A message that comes late, and where its payload goes.
   struct Announced {
     FrameHeader header;
@@ -125,7 +131,9 @@ class Peer final : public Sink {
   std::size_t eager_limit() const;
   std::size_t eager_limit(const SendMessage& message) const;
   void offer(SendMessage& message) const;
-  bool fetch(ReceiveMessage& receive, const FrameHeader& rts);
+  Link::Pulled fetch(ReceiveMessage& receive, const FrameHeader& rts);
+  void fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled);
+  std::size_t go_on_fetching();
   ControlFrame& control_frame(FrameKind kind);
   void cancel(FrameKind kind, std::uint32_t id);
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
@@ -162,6 +170,7 @@ class Peer final : public Sink {
   std::vector<std::unique_ptr<ControlFrame>> control_frames_;
   std::vector<ControlFrame*> free_control_frames_;
   std::vector<Announced> announced_;
+  std::optional<Fetching> fetching_;
   Landing landing_;
   std::vector<std::byte> inbox_;  // of a frame about devices
 };

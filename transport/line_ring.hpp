@@ -24,7 +24,8 @@ struct LineRing {
   static constexpr std::size_t kLine = 64;
   static constexpr std::size_t kMark = sizeof(std::uint64_t);
 
-  enum class Kind : std::uint8_t { skip = 1, frame, long_frame, piece };
+  /// `help` is the link's own: no part of a frame.
+  enum class Kind : std::uint8_t { skip = 1, frame, long_frame, piece, help };
 
   /// Written seldom, so that they stay in both sides' caches; the first two by the reader.
   struct Control {

@@ -119,8 +119,13 @@ class Link {
   virtual void void_tickets() noexcept {}
   /// Whether no ticket of the other side's has been voided since this one: what was read till now was what it offered.
   virtual bool good(std::uint64_t) const noexcept { return true; }
-  /// Copies from the other side's memory. False: that did not work, or the ticket was voided meanwhile.
-  virtual bool pull(std::uint64_t, std::span<std::byte>, std::uint64_t) { return false; }
+  /// Copies from the other side's memory, which may have a hand in it if `jointly`. `no`: it cannot be done.
+  enum class Pulled : std::uint8_t { no, yes, not_yet };
+  virtual Pulled pull(std::uint64_t, std::span<std::byte>, bool) { return Pulled::no; }
+  /// After `not_yet`: how it stands. Until it is known, what the bytes were copied to must stay.
+  virtual Pulled pulled() { return Pulled::no; }
+  /// After `not_yet`: that place is gone. Waits for what the other side is writing there.
+  virtual void give_up_pull() noexcept {}
 
   /// "tcp", "unix", "shm", "loopback": for logs and the benchmark.
   virtual std::string_view transport() const = 0;

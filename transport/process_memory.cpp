@@ -14,6 +14,20 @@ void let_siblings_read() {
   if (const pid_t parent = ::getppid(); parent > 1) ::prctl(PR_SET_PTRACER, parent);
 }
 
+template <typename Copy>
+bool copy_all(Copy copy, pid_t process, std::uint64_t address, std::byte* own, std::size_t bytes) {
+  while (bytes > 0) {
+    const iovec here{own, bytes};
+    const iovec there{reinterpret_cast<void*>(address), bytes};
+    const ssize_t copied = copy(process, &here, 1, &there, 1, 0);
+    if (copied <= 0) return false;
+    address += static_cast<std::uint64_t>(copied);
+    own += copied;
+    bytes -= static_cast<std::size_t>(copied);
+  }
+  return true;
+}
+
 }  // namespace
 
 ProcessWord ProcessWord::own() {
@@ -31,15 +45,11 @@ bool ProcessWord::found_in(pid_t process) const {
 }
 
 bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> into) {
-  while (!into.empty()) {
-    const iovec here{into.data(), into.size()};
-    const iovec there{reinterpret_cast<void*>(address), into.size()};
-    const ssize_t got = ::process_vm_readv(process, &here, 1, &there, 1, 0);
-    if (got <= 0) return false;
-    address += static_cast<std::uint64_t>(got);
-    into = into.subspan(static_cast<std::size_t>(got));
-  }
-  return true;
+  return copy_all(::process_vm_readv, process, address, into.data(), into.size());
+}
+
+bool write_process(pid_t process, std::uint64_t address, std::span<const std::byte> from) {
+  return copy_all(::process_vm_writev, process, address, const_cast<std::byte*>(from.data()), from.size());
 }
 
 }  // namespace rondo::detail

@@ -22,5 +22,7 @@ struct ProcessWord {
 
 /// Copies from the memory of another process. False: the system does not allow it, or there is no such memory.
 bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> into);
+/// The same to it.
+bool write_process(pid_t process, std::uint64_t address, std::span<const std::byte> from);
 
 }  // namespace rondo::detail

@@ -1,10 +1,12 @@
 #include "transport/shm_link.hpp"
 
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -23,6 +25,10 @@ constexpr std::byte kBell{0};
 constexpr std::byte kNoteByte{1};
 // Read of it at a time.
 constexpr std::size_t kMostSaid = 64;
+// What the other side has begun to write is soon there, if it keeps its core.
+constexpr int kLooksForHelp = 4000;
+// And if it does not: a process that is stopped has ended its system call before.
+constexpr auto kMostForOnePiece = std::chrono::seconds(1);
 // A poll gives other links a turn after this many records.
 constexpr int kRecordsPerPoll = 16;
 
@@ -54,10 +60,18 @@ std::optional<std::span<const std::byte>> begin_of(const RingReader::Record& rec
   return payload;
 }
 
+JointCopy::Shared& joint_copy(const SharedMemory& memory, std::size_t lines, std::size_t of) {
+  return reinterpret_cast<JointCopy::Shared*>(memory.data() + 2 * LineRing::bytes(lines))[of];
+}
+
 }  // namespace
 
 ShmLink::ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines)
-    : socket_(std::move(socket)), memory_(std::move(memory)), readable_pid_(readable_pid) {
+    : socket_(std::move(socket)),
+      memory_(std::move(memory)),
+      readable_pid_(readable_pid),
+      reads_(joint_copy(memory_, lines, made_here ? 0 : 1)),
+      writes_(joint_copy(memory_, lines, made_here ? 1 : 0)) {
   memory_.close_descriptor();
   notes_.reserve(2 * kMostSaid);
   std::byte* const first = memory_.data();
@@ -164,7 +178,14 @@ bool ShmLink::take(Sink& sink) {
   if (reported_) return false;
   const RingReader::Record record = in_.front();
   if (record.kind == LineRing::Kind::skip) return false;
-  const bool good = record.kind == LineRing::Kind::piece ? go_on(sink, record.bytes) : begin(sink, record);
+  const auto use = [&] {
+    switch (record.kind) {
+      case LineRing::Kind::piece: return go_on(sink, record.bytes);
+      case LineRing::Kind::help: return help(record.bytes);
+      default: return begin(sink, record);
+    }
+  };
+  const bool good = use();
   if (!good) {
     fail("records came that no rondo writes");
     reported_ = true;
@@ -240,10 +261,55 @@ bool ShmLink::take_notes(Sink& sink) {
   return true;
 }
 
-bool ShmLink::pull(std::uint64_t address, std::span<std::byte> into, std::uint64_t ticket) {
-  const bool read = readable_pid_ != 0 && read_process(readable_pid_, address, into);
+Link::Pulled ShmLink::pull(std::uint64_t address, std::span<std::byte> into, bool jointly) {
+  if (readable_pid_ == 0) return Pulled::no;
+  bool read = false;
+  if (jointly && !joint_ && into.size() >= kPullJointlyFrom && queue_.empty()) {
+    joint_.emplace(reads_, ++last_joint_, address, into);
+    ask_for_help(joint_->request());
+    read = joint_->read(readable_pid_);
+    for (int look = 0; read && look < kLooksForHelp; ++look) {
+      if (const Pulled found = pulled(); found != Pulled::not_yet) return found;
+    }
+    if (read) return Pulled::not_yet;
+  } else {
+    read = read_process(readable_pid_, address, into);
+  }
   if (!read) readable_pid_ = 0;
-  return read && good(ticket);
+  return read ? Pulled::yes : Pulled::no;
+}
+
+Link::Pulled ShmLink::pulled() {
+  const JointRead::State state = joint_->state(readable_pid_);
+  if (state == JointRead::State::awaits_owner) return Pulled::not_yet;
+  joint_.reset();
+  if (state == JointRead::State::complete) return Pulled::yes;
+  readable_pid_ = 0;
+  return Pulled::no;
+}
+
+void ShmLink::give_up_pull() noexcept {
+  const auto end = std::chrono::steady_clock::now() + kMostForOnePiece;
+  while (!ended_ && joint_ && std::chrono::steady_clock::now() < end) {
+    if (pulled() == Pulled::not_yet) ::sched_yield();
+  }
+}
+
+// Who sleeps is not woken for it, and where there is no room it is done without.
+void ShmLink::ask_for_help(const JointCopy::Request& request) {
+  std::byte* const record = out_.reserve(sizeof request);
+  if (!record) return;
+  std::memcpy(record, &request, sizeof request);
+  out_.publish(LineRing::Kind::help, sizeof request);
+}
+
+bool ShmLink::help(std::span<const std::byte> record) {
+  JointCopy::Request request;
+  if (record.size() != sizeof request) return false;
+  std::memcpy(&request, record.data(), sizeof request);
+  if (readable_pid_ != 0) JointCopy::help(writes_, readable_pid_, request);
+  wake_other();
+  return true;
 }
 
 bool ShmLink::good(std::uint64_t ticket) const noexcept {

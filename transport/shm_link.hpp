@@ -2,11 +2,13 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "transport/descriptor.hpp"
 #include "transport/detached_frames.hpp"
+#include "transport/joint_copy.hpp"
 #include "transport/line_ring.hpp"
 #include "transport/link.hpp"
 #include "transport/shared_memory.hpp"
@@ -20,9 +22,13 @@ namespace rondo::detail {
 class ShmLink final : public Link {
  public:
   static constexpr std::size_t kLines = 4096;  // of 64 bytes, in each direction
+  /// Of what is pulled, the shortest that the other side has a hand in.
+  static constexpr std::size_t kPullJointlyFrom = 128 << 10;
 
   /// What a pair needs for both directions.
-  static constexpr std::size_t memory_bytes(std::size_t lines = kLines) { return 2 * LineRing::bytes(lines); }
+  static constexpr std::size_t memory_bytes(std::size_t lines = kLines) {
+    return 2 * (LineRing::bytes(lines) + sizeof(JointCopy::Shared));
+  }
 
   /// The two sides of one `memory` of `memory_bytes(lines)`, one of which made it. `readable_pid`: the other process,
   /// when `pull` may be tried; else 0.
@@ -50,7 +56,9 @@ class ShmLink final : public Link {
   }
   void void_tickets() noexcept override { out_.control().voided.fetch_add(1, std::memory_order_acq_rel); }
   bool good(std::uint64_t ticket) const noexcept override;
-  bool pull(std::uint64_t address, std::span<std::byte> into, std::uint64_t ticket) override;
+  Pulled pull(std::uint64_t address, std::span<std::byte> into, bool jointly) override;
+  Pulled pulled() override;
+  void give_up_pull() noexcept override;
   std::string_view transport() const override { return "shm"; }
 
  private:
@@ -61,6 +69,8 @@ class ShmLink final : public Link {
   bool take(Sink& sink);
   bool begin(Sink& sink, const RingReader::Record& record);
   bool go_on(Sink& sink, std::span<const std::byte> piece);
+  void ask_for_help(const JointCopy::Request& request);
+  bool help(std::span<const std::byte> record);
   void wake_other() noexcept;
   bool take_notes(Sink& sink);
   void fail(std::string cause);
@@ -70,6 +80,10 @@ class ShmLink final : public Link {
   RingWriter out_;
   RingReader in_;
   pid_t readable_pid_;
+  JointCopy::Shared& reads_;   // of this side
+  JointCopy::Shared& writes_;  // for the other
+  std::optional<JointRead> joint_;
+  std::uint64_t last_joint_ = 0;
   bool ended_ = false;  // nobody reads or writes at the other side any more
   bool reported_ = false;
   std::string cause_;

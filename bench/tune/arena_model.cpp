@@ -9,6 +9,7 @@
 #include "runtime/arena_forming.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/staging_ring.hpp"
+#include "transport/shm_link.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -90,7 +91,12 @@ class Collected {
   double others() const { return question_.ranks - 1; }
   double copy(double bytes) const { return 2 * bytes * model_.access * kNanoseconds; }
   double combine(double bytes) const { return (question_.ranks + 1) * bytes * model_.access * kNanoseconds; }
-  double pull(double bytes) const { return bytes * model_.pull * kNanoseconds; }
+  /// By those who wait for it, or whom they wait for, too.
+  double pull(double bytes) const {
+    const bool alike = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;
+    const bool jointly = !alike && !question_.oversubscribed && bytes >= detail::ShmLink::kPullJointlyFrom;
+    return (jointly ? others() / question_.ranks : 1) * bytes * model_.pull * kNanoseconds;
+  }
 
   const Question& question_;
   const ArenaModel& model_;

@@ -43,6 +43,9 @@ class HeldLink final : public Link {
   void discard() override { discarded = true; }
   std::optional<std::uint64_t> pull_ticket() const noexcept override { return ticket; }
   bool good(std::uint64_t told) const noexcept override { return told == ticket; }
+  Pulled pull(std::uint64_t, std::span<std::byte>, bool) override { return pulls; }
+  Pulled pulled() override { return pulls; }
+  void give_up_pull() noexcept override { gave_up = true; }
   std::size_t poll(Sink&) override { return 0; }
   bool flushed() const override { return queue_.empty(); }
   void shut_down() noexcept override {}
@@ -54,6 +57,8 @@ class HeldLink final : public Link {
   std::vector<FrameHeader> sent;
   bool discarded = false;
   std::uint64_t ticket = 5;
+  Pulled pulls = Pulled::no;
+  bool gave_up = false;
 
  private:
   FrameQueue queue_;
@@ -290,6 +295,42 @@ TEST_CASE("a long message in a buffer that the receiver maps is fetched there, u
   pair.peer.deliver(rts, {});
   CHECK(receive.done() == there);
   if (there) CHECK(received == std::vector<std::byte>(1000, std::byte{9}));
+  REQUIRE(pair.link->sent.size() == 1);
+  CHECK(pair.link->sent[0].kind == FrameKind::cts);
+  CHECK((pair.link->sent[0].number == 0) == there);
+}
+
+TEST_CASE("a long message of which the sender writes a part is there when that is", "[runtime][peer]") {
+  Pair pair;
+  std::vector<std::byte> received(1000);
+  std::optional<ReceiveMessage> receive(std::in_place, *pair.group, 1, Tag{3}, ElementType::bytes, received);
+  FrameHeader rts = Pair::header(FrameKind::rts, 1);
+  rts.bytes = received.size();
+  rts.fingerprint = {8, pair.link->ticket, 0, 0};
+  pair.link->pulls = Link::Pulled::not_yet;
+  pair.peer.deliver(rts, {});
+  CHECK(pair.peer.poll() == 0);
+  CHECK_FALSE(receive->done());
+  CHECK(pair.peer.awaited());
+  CHECK(pair.link->sent.empty());
+
+  pair.link->pulls = Link::Pulled::yes;
+  bool there = true;
+  SECTION("it is there") { CHECK(pair.peer.poll() == 1); }
+  SECTION("it was taken back") {
+    pair.link->ticket = 6;
+    there = false;
+    CHECK(pair.peer.poll() == 1);
+  }
+  SECTION("it cannot be read") {
+    pair.link->pulls = Link::Pulled::no;
+    there = false;
+    CHECK(pair.peer.poll() == 1);
+  }
+  SECTION("nobody wants it any more") { receive.reset(); }
+  if (receive) CHECK(receive->done() == there);
+  CHECK(pair.link->gave_up == !receive);
+  CHECK(pair.peer.poll() == 0);
   REQUIRE(pair.link->sent.size() == 1);
   CHECK(pair.link->sent[0].kind == FrameKind::cts);
   CHECK((pair.link->sent[0].number == 0) == there);

@@ -134,24 +134,60 @@ TEST_CASE("a sender that waits for room and rests is woken when there is some", 
 
 TEST_CASE("a payload is pulled from the other side's memory while its ticket is good", "[transport][shm]") {
   auto [left, right] = shm_pair();
-  const auto payload = pattern(100'000, 5);
+  const auto payload = pattern(200'000, 5);
   const auto address = reinterpret_cast<std::uint64_t>(payload.data());
   std::vector<std::byte> into(payload.size());
+  const bool jointly = GENERATE(false, true);
   CHECK(right->pull_from() > 0);
-  CHECK(right->pull(address, into, left->pull_ticket().value()));
-  CHECK(into == payload);
   const std::uint64_t ticket = left->pull_ticket().value();
+  CHECK(right->pull(address, into, jointly) == Link::Pulled::yes);
+  CHECK(into == payload);
+  CHECK(right->good(ticket));
   left->void_tickets();
-  CHECK_FALSE(right->pull(address, into, ticket));
-  CHECK(right->pull(address, into, left->pull_ticket().value()));
+  CHECK_FALSE(right->good(ticket));
+  CHECK(right->good(left->pull_ticket().value()));
   // Memory that is not there: it is not tried again.
-  CHECK_FALSE(right->pull(8, into, left->pull_ticket().value()));
+  CHECK(right->pull(8, into, jointly) == Link::Pulled::no);
   CHECK(right->pull_from() == 0);
+}
+
+TEST_CASE("what is asked of a side that comes by too late is let be, and frames come behind it", "[transport][shm]") {
+  auto [left, right] = shm_pair();
+  auto payload = pattern(200'000, 5);
+  std::vector<std::byte> into(payload.size());
+  REQUIRE(right->pull(reinterpret_cast<std::uint64_t>(payload.data()), into, true) == Link::Pulled::yes);
+  const auto before = into;
+  payload.assign(payload.size(), std::byte{0});
+  TestFrame frame(1, pattern(8, 1));
+  right->send(frame);
+  Recorder recorder;
+  while (left->poll(recorder) > 0) {
+  }
+  CHECK(recorder.frames.size() == 1);
+  CHECK(recorder.closed_count == 0);
+  CHECK(into == before);
+}
+
+TEST_CASE("a side that comes by writes a part of what the other pulls", "[transport][shm]") {
+  SharedMemory made = SharedMemory::create(ShmLink::memory_bytes(64));
+  SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());
+  auto& shared = *reinterpret_cast<JointCopy::Shared*>(made.data() + 2 * LineRing::bytes(64));
+  Sockets sockets;
+  ShmLink link(std::move(sockets.here), std::move(mapped), false, ::getpid(), 64);
+  const auto payload = pattern(200'000, 5);
+  std::vector<std::byte> into(payload.size());
+  const JointRead read(shared, 1, reinterpret_cast<std::uint64_t>(payload.data()), into);
+  RingWriter writer(made.data(), 64);
+  std::memcpy(writer.reserve(sizeof(JointCopy::Request)), &read.request(), sizeof(JointCopy::Request));
+  writer.publish(LineRing::Kind::help, sizeof(JointCopy::Request));
+  Recorder recorder;
+  CHECK(link.poll(recorder) == 1);
+  CHECK(into == payload);
 }
 
 TEST_CASE("records that no rondo writes end the link", "[transport][shm]") {
   const auto kind = GENERATE(LineRing::Kind::piece, LineRing::Kind::frame, LineRing::Kind::long_frame,
-                             static_cast<LineRing::Kind>(99));
+                             LineRing::Kind::help, static_cast<LineRing::Kind>(99));
   CAPTURE(static_cast<int>(kind));
   SharedMemory made = SharedMemory::create(ShmLink::memory_bytes(64));
   SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());

@@ -1,0 +1,114 @@
+#include "transport/joint_copy.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/frames.hpp"
+
+using namespace rondo::detail;
+using rondo::testing::pattern;
+
+namespace {
+
+constexpr std::size_t kBytes = 100'001;
+constexpr std::ptrdiff_t kLast = 24 * 4096;  // of its units
+const pid_t kSelf = ::getpid();
+constexpr pid_t kNobody = -1;
+
+/// A reader and its owner in one process.
+struct Pair {
+  Pair() { begin(); }
+  void begin() { reader = std::make_unique<JointRead>(shared, ++number, address(), into); }
+  std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(payload.data()); }
+  void help(pid_t process = kSelf) { JointCopy::help(shared, process, reader->request()); }
+
+  JointCopy::Shared shared{};
+  std::uint64_t number = 0;
+  const std::vector<std::byte> payload = pattern(kBytes, 3);
+  std::vector<std::byte> into = std::vector<std::byte>(kBytes);
+  std::unique_ptr<JointRead> reader;
+};
+
+}  // namespace
+
+TEST_CASE("a joint copy is whole, whoever of the two has done it", "[transport][joint_copy]") {
+  Pair pair;
+  SECTION("the reader") {
+    CHECK(pair.reader->read(kSelf));
+    pair.help();
+  }
+  SECTION("the owner") {
+    pair.help();
+    CHECK(pair.into == pair.payload);
+    CHECK(pair.reader->read(kNobody));
+  }
+  SECTION("the reader, as the owner cannot write") {
+    pair.help(kNobody);
+    CHECK(pair.reader->read(kSelf));
+  }
+  CHECK(pair.reader->state(kSelf) == JointRead::State::complete);
+  CHECK(pair.into == pair.payload);
+}
+
+TEST_CASE("what the owner has claimed is waited for, and read where it gives up", "[transport][joint_copy]") {
+  Pair pair;
+  pair.shared.claims.fetch_add(1);
+  REQUIRE(pair.reader->read(kSelf));
+  CHECK(pair.reader->state(kSelf) == JointRead::State::awaits_owner);
+  CHECK(pair.into != pair.payload);
+  SECTION("there it is") {
+    std::copy(pair.payload.begin() + kLast, pair.payload.end(), pair.into.begin() + kLast);
+    pair.shared.written.fetch_add(1);
+    CHECK(pair.reader->state(kNobody) == JointRead::State::complete);
+  }
+  SECTION("it gives up") {
+    pair.shared.written.fetch_or(JointCopy::kGaveUp);
+    CHECK(pair.reader->state(kSelf) == JointRead::State::complete);
+  }
+  CHECK(pair.into == pair.payload);
+}
+
+TEST_CASE("a joint copy of what cannot be read fails", "[transport][joint_copy]") {
+  Pair pair;
+  CHECK_FALSE(pair.reader->read(kNobody));
+  pair.begin();
+  pair.help(kNobody);
+  REQUIRE(pair.reader->read(kSelf));
+  CHECK(pair.reader->state(kNobody) == JointRead::State::failed);
+}
+
+TEST_CASE("an owner that comes too late writes nothing of another copy", "[transport][joint_copy]") {
+  Pair pair;
+  const JointCopy::Request stale = pair.reader->request();
+  REQUIRE(pair.reader->read(kSelf));
+  REQUIRE(pair.reader->state(kSelf) == JointRead::State::complete);
+  pair.begin();
+  std::fill(pair.into.begin(), pair.into.end(), std::byte{0});
+  JointCopy::help(pair.shared, kSelf, stale);
+  CHECK(pair.into == std::vector<std::byte>(kBytes));
+}
+
+TEST_CASE("of joint copies one after the other, with both sides at work, each is whole", "[transport][joint_copy]") {
+  Pair pair;
+  std::atomic<std::uint64_t> number{0};
+  std::thread owner([&, request = pair.reader->request()]() mutable {
+    while ((request.number = number) < 200) JointCopy::help(pair.shared, kSelf, request);
+  });
+  while (number < 199) {
+    std::fill(pair.into.begin(), pair.into.end(), std::byte{0});
+    pair.begin();
+    number = pair.reader->request().number;
+    REQUIRE(pair.reader->read(kSelf));
+    while (pair.reader->state(kSelf) == JointRead::State::awaits_owner) {
+    }
+    CHECK(pair.into == pair.payload);
+  }
+  number = 200;
+  owner.join();
+}

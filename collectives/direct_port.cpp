@@ -94,10 +94,13 @@ bool DirectPort::soon(Test done, int from, int to) {
     while (from < to && (from == rank() || done(from))) ++from;
     return from == to;
   };
-  if (all_done()) return true;
   Engine& engine = group_.engine();
-  const bool crowded = engine.settings().idle.spin == Duration::zero();
   IdleHabits& habits = engine.progress().habits();
+  if (all_done()) {
+    habits.brought(1);
+    return true;
+  }
+  const bool crowded = engine.settings().idle.spin == Duration::zero();
   habits.expect(0);
   const auto core_is_wanted = [&] {
     if (call_.root >= 0) return true;

@@ -39,7 +39,7 @@ class IdleHabits {
 
   /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
   static constexpr Duration kLongYield = std::chrono::milliseconds(1);
-  /// Unless it brought so many frames for each such time.
+  /// Unless it brought so much news for each such time.
   static constexpr std::size_t kWorthwhile = 16;
   /// Then no yield is tried for a while: at first for about what it has cost, for longer each time, and for less again
   /// as short ones come.
@@ -54,19 +54,24 @@ class IdleHabits {
     Yields& yields = yields_[many_];
     if (after - before > kLongYield) {
       long_yield_ = after - before;
+      brought_ = 0;
       before_long_yield_ = yields;
       yields.none_until = after + yields.avoided;
       yields.avoided = std::min(2 * yields.avoided, kMostAvoided);
     } else {
+      long_yield_ = Duration::zero();
       yields.avoided = std::max(yields.avoided - yields.avoided / 64, kLeastAvoided);
     }
     return after;
   }
-  /// So many frames have come since: a long yield that brought many gave the core to ranks that worked for this one.
-  void brought(std::size_t frames) noexcept {
-    const Duration took = std::exchange(long_yield_, Duration::zero());
-    if (took > Duration::zero() && frames >= kWorthwhile * static_cast<std::size_t>(took / kLongYield))
-      yields_[many_] = before_long_yield_;
+  /// So many frames, or steps of others, have come since: a long yield that brought many before the next one gave the
+  /// core to ranks that worked for this one.
+  void brought(std::size_t news) noexcept {
+    if (long_yield_ == Duration::zero()) return;
+    brought_ += news;
+    if (brought_ < kWorthwhile * static_cast<std::size_t>(long_yield_ / kLongYield)) return;
+    long_yield_ = Duration::zero();
+    yields_[many_] = before_long_yield_;
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < yields_[many_].none_until; }
@@ -75,7 +80,8 @@ class IdleHabits {
   /// theirs; that teaches nothing about when they are few.
   void expect(std::size_t bytes) noexcept {
     constexpr std::size_t kMany = std::size_t{256} << 10;
-    many_ = bytes >= kMany ? 1 : 0;
+    const std::size_t many = bytes >= kMany ? 1 : 0;
+    if (std::exchange(many_, many) != many) long_yield_ = Duration::zero();
     if (many_ != 0) yields_[0] = {};
   }
   void forget_long_yields() noexcept { yields_ = {}; }
@@ -88,7 +94,8 @@ class IdleHabits {
     Duration avoided = kLeastAvoided;
   };
 
-  Duration long_yield_{};  ///< the last, until it is known what it brought
+  Duration long_yield_{};  ///< the last yield, if it was long and it is not known yet what it brought
+  std::size_t brought_ = 0;
   Yields before_long_yield_;
   std::array<Yields, 2> yields_;  ///< while few bytes are moved, while many are
   std::size_t many_ = 0;

@@ -48,13 +48,28 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     now = yield_for(clock, habits, 3ms);
     CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
   }
-  SECTION("unless so many frames came that others worked for this rank") {
-    habits.brought(3 * IdleHabits::kWorthwhile);
-    CHECK_FALSE(habits.yields_are_long(now));
-    now = yield_for(clock, habits, 3ms);
+  SECTION("unless so much came before the next that others worked for this rank") {
     habits.brought(3 * IdleHabits::kWorthwhile - 1);
     CHECK(habits.yields_are_long(now));
-    habits.brought(1000);
+    habits.brought(1);
+    CHECK_FALSE(habits.yields_are_long(now));
+    SECTION("and not after a short one") {
+      now = yield_for(clock, habits, 3ms);
+      yield_for(clock, habits, 1us);
+    }
+    SECTION("and not after another long one") {
+      yield_for(clock, habits, 3ms);
+      habits.brought(1);
+      now = yield_for(clock, habits, 3ms);
+      habits.brought(1);
+    }
+    SECTION("and not when more bytes are moved") {
+      habits.expect(std::size_t{1} << 20);
+      now = yield_for(clock, habits, 3ms);
+      habits.expect(1000);
+      habits.expect(std::size_t{1} << 20);
+    }
+    habits.brought(3 * IdleHabits::kWorthwhile - 1);
     CHECK(habits.yields_are_long(now));
   }
   SECTION("apart for times when few bytes are moved, and when many") {

@@ -29,7 +29,7 @@ Task DeviceStaging::bring(Operation& operation, HostMemory& host_memory) {
   host_memory.set(host(memory_.input()), host(memory_.output()));
   if (!given) co_return;
   const auto copied = std::make_shared<DeviceEvent>();
-  device.read(given, host(given->address), -1, DeviceEvent::ended(copied, given));
+  device.read(given, std::span(host(given->address), given->bytes), -1, DeviceEvent::ended(copied, given));
   Task waited = over(operation, copied);
   co_await waited;
 }

@@ -68,6 +68,8 @@ struct Driver {
   Call<std::size_t*, std::size_t*> cuMemGetInfo{"cuMemGetInfo_v2"};
   Call<void**, std::size_t, unsigned> cuMemHostAlloc{"cuMemHostAlloc"};
   Call<void*> cuMemFreeHost{"cuMemFreeHost"};
+  Call<void*, std::size_t, unsigned> cuMemHostRegister{"cuMemHostRegister_v2"};
+  Call<void*> cuMemHostUnregister{"cuMemHostUnregister"};
   Call<unsigned, PointerAttribute*, void**, Address> cuPointerGetAttributes{"cuPointerGetAttributes"};
   Call<IpcMemoryHandle*, Address> cuIpcGetMemHandle{"cuIpcGetMemHandle"};
   Call<Address*, IpcMemoryHandle, unsigned> cuIpcOpenMemHandle{"cuIpcOpenMemHandle_v2"};
@@ -94,9 +96,9 @@ struct Driver {
         cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery, cuStreamSynchronize,
         cuStreamWaitEvent, cuStreamIsCapturing, cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery,
         cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo,
-        cuMemHostAlloc, cuMemFreeHost, cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle,
-        cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemsetD8Async, cuModuleLoadData,
-        cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
+        cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister, cuPointerGetAttributes,
+        cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync,
+        cuMemcpyDtoHAsync, cuMemsetD8Async, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
   }
 
   /// Calls one of the functions above; throws CudaError unless it succeeds.

@@ -11,6 +11,23 @@ constexpr std::size_t kSmallestBytes = 4096;
 
 }  // namespace
 
+Pinned::Pinned(const PrimaryContext& context, std::span<std::byte> memory) noexcept : context_(context) {
+  const Driver& driver = context_.driver();
+  ContextHandle popped = nullptr;
+  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  if (driver.cuMemHostRegister(memory.data(), memory.size(), 0U) == Result::success) pinned_ = memory.data();
+  driver.cuCtxPopCurrent(&popped);
+}
+
+Pinned::~Pinned() {
+  if (pinned_ == nullptr) return;
+  const Driver& driver = context_.driver();
+  ContextHandle popped = nullptr;
+  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  driver.cuMemHostUnregister(pinned_);
+  driver.cuCtxPopCurrent(&popped);
+}
+
 Staging::Block& Staging::Block::operator=(Block&& other) noexcept {
   if (this != &other) {
     give_back();

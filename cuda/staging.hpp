@@ -2,11 +2,26 @@
 
 #include <array>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "cuda/context.hpp"
 
 namespace rondo::cuda {
+
+/// Memory of the host that somebody else made, pinned as long as this lives, where that can be done. The context
+/// outlives it; the device must be done with the memory when it goes.
+class Pinned {
+ public:
+  Pinned(const PrimaryContext& context, std::span<std::byte> memory) noexcept;
+  ~Pinned();
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  const PrimaryContext& context_;
+  void* pinned_ = nullptr;
+};
 
 /// Memory of the host that is pinned, so that copies to and from a device run beside the host: for messages that go
 /// through it. Pinning takes long, so blocks are kept when they are given back, and used again.

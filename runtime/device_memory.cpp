@@ -123,7 +123,7 @@ void copy_from(const std::shared_ptr<void>& memory, std::size_t bytes, std::span
 
 void copy_to(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<std::byte> host, CudaStream stream) {
   copy("cuda::buffer::copy_to", memory, bytes, host.size(), stream,
-       [&](auto& device, const auto& buffer, const auto& ended) { device.read(buffer, host.data(), -1, ended); });
+       [&](auto& device, const auto& buffer, const auto& ended) { device.read(buffer, host, -1, ended); });
 }
 
 }  // namespace detail

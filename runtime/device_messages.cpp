@@ -7,14 +7,10 @@
 #include "runtime/engine.hpp"
 
 namespace rondo::detail {
-namespace {
-
 std::exception_ptr error_of(const std::exception_ptr& failure, const Message& message) {
   return std::make_exception_ptr(
       detail::error_of(failure, message.describe(), {message.group().rank(), message.peer_rank(), "", 0, 0, 0, {}}));
 }
-
-}  // namespace
 
 RankDevice::Opened& DeviceMessages::device() const { return *engine_.device().opened(); }
 
@@ -61,7 +57,12 @@ void DeviceMessages::begin(SendMessage& message, Peer& peer, std::uint32_t rts_i
     writes_.erase(found);
     if (write(message, peer, where)) return;
   }
-  fetch(message);
+  if (message.device_->bytes <= DevicePieces::kBytes) return fetch(message);
+  engine_.device().when_due(message.device_, [this, &message, &peer, buffer = message.device_](const auto& failure) {
+    if (buffer->given_up) return;
+    if (failure) return message.fail(error_of(failure, message));
+    engine_.device_pieces().send(message, peer);
+  });
 }
 
 bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& where) {
@@ -93,7 +94,7 @@ bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& 
 void DeviceMessages::fetch(SendMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   buffer->staging = engine_.device().stage(buffer->bytes);
-  engine_.device().read(buffer, buffer->staging->data(), message.peer_rank(),
+  engine_.device().read(buffer, std::span(buffer->staging->data(), buffer->bytes), message.peer_rank(),
                         [&message, buffer](const std::exception_ptr& failure) {
                           if (buffer->given_up) return;
                           if (failure) return message.fail(error_of(failure, message));
@@ -124,6 +125,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
     return true;
   }
   message.state_ = ReceiveMessage::State::pulling;
+  message.arrived_ = static_cast<std::size_t>(rts.bytes);
   message.expect_from(peer);
   buffer->copy = device().copies.start(
       {.to = buffer->address,
@@ -152,6 +154,13 @@ bool DeviceMessages::let_write(ReceiveMessage& message, Peer& peer, const FrameH
   write.message = rts.id;
   write.place = engine_.device_peers().expose(peer.world_rank(), buffer->memory, buffer->address);
   if (write.place.region == 0) return false;
+  clear_when_due(message, peer, rts, write);
+  return true;
+}
+
+void DeviceMessages::clear_when_due(ReceiveMessage& message, Peer& peer, const FrameHeader& rts,
+                                    const std::optional<DeviceWrite>& write) {
+  const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   message.state_ = ReceiveMessage::State::pulling;
   message.expect_from(peer);
   engine_.device().when_due(buffer, [&message, &peer, buffer, rts, write](const std::exception_ptr& failure) {
@@ -160,22 +169,39 @@ bool DeviceMessages::let_write(ReceiveMessage& message, Peer& peer, const FrameH
       peer.decline(rts);
       return message.complete(error_of(failure, message));
     }
-    peer.tell_of_device(encode_device_frame(write));
+    if (write) peer.tell_of_device(encode_device_frame(*write));
     peer.clear(message, rts);
   });
-  return true;
 }
 
-void DeviceMessages::store(ReceiveMessage& message) {
-  const std::shared_ptr<DeviceBuffer> buffer = message.device_;
-  message.state_ = ReceiveMessage::State::storing;
-  const std::size_t bytes = message.status().bytes;
+void DeviceMessages::store(ReceiveMessage& message, std::size_t bytes) {
   if (bytes == 0) return message.complete();
-  engine_.device().write(buffer, std::span(buffer->staging->data(), bytes), message.status().source,
-                         [&message, buffer](const std::exception_ptr& failure) {
-                           if (buffer->given_up) return;
-                           message.complete(failure ? error_of(failure, message) : nullptr);
-                         });
+  const auto block = std::move(message.device_->staging);
+  const bool is_piece = bytes < message.status().bytes;
+  store(message, {block, block->data()}, bytes, [is_piece, source = message.source_] {
+    if (is_piece) source->taken(0);
+  });
+}
+
+void DeviceMessages::store(ReceiveMessage& message, std::shared_ptr<const std::byte> from, std::size_t bytes,
+                           std::function<void()> free) {
+  const std::shared_ptr<DeviceBuffer> buffer = message.device_;
+  const std::span piece(from.get(), bytes);
+  const std::size_t offset = message.arrived_;
+  message.arrived_ += bytes;
+  ++message.copying_;
+  const bool all = message.missing_bytes() == 0;
+  message.state_ = all ? ReceiveMessage::State::storing : ReceiveMessage::State::awaits_data;
+  const auto ended = [&message, buffer, from = std::move(from),
+                      free = std::move(free)](const std::exception_ptr& failure) mutable {
+    from.reset();
+    if (failure && !buffer->given_up) message.fail(error_of(failure, message));
+    free();
+    if (buffer->given_up) return;
+    --message.copying_;
+    if (message.copying_ == 0 && message.state_ == ReceiveMessage::State::storing) message.complete();
+  };
+  engine_.device().write(buffer, piece, message.status().source, ended, offset);
 }
 
 }  // namespace rondo::detail

@@ -1,7 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "runtime/device_peers.hpp"
@@ -9,12 +13,16 @@
 namespace rondo::detail {
 
 class ReceiveMessage;
+class Message;
 class SendMessage;
+
+/// What a driver's failure is to a message.
+std::exception_ptr error_of(const std::exception_ptr& failure, const Message& message);
 
 /// Messages that begin or end in the memory of a device. The receiver maps the sender's memory and copies from it where
 /// both are processes of one host whose device reaches the other's (over PCIe the sender maps the receiver's, and
 /// copies there); anything else goes through the host: the sender copies to it when the receiver is ready, the receiver
-/// from it when all is there. So either side may be a device.
+/// from it when all is there, or the next piece of a long one (`DevicePieces`). So either side may be a device.
 ///
 /// One for an engine, under its lock, about its `RankDevice`.
 class DeviceMessages {
@@ -38,8 +46,14 @@ class DeviceMessages {
   // Receives.
   /// Copies out of the sender's memory, or lets the sender write. False: the payload is to come by the link.
   bool pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
-  /// Copies the payload, which is in the staging memory, to the device.
-  void store(ReceiveMessage& message);
+  /// A long payload may come, in pieces, once the stream has come to the call.
+  void clear_when_due(ReceiveMessage& message, Peer& peer, const FrameHeader& rts,
+                      const std::optional<DeviceWrite>& write = {});
+  /// Copies the bytes that came last, which are in the staging memory, to the device.
+  void store(ReceiveMessage& message, std::size_t bytes);
+  /// The same of bytes that lie elsewhere, until `free` is called, whatever became of the message.
+  void store(ReceiveMessage& message, std::shared_ptr<const std::byte> from, std::size_t bytes,
+             std::function<void()> free);
 
   void gone(int peer);
 

@@ -19,6 +19,7 @@
 #include "runtime/condition.hpp"
 #include "runtime/device_messages.hpp"
 #include "runtime/device_peers.hpp"
+#include "runtime/device_pieces.hpp"
 #include "runtime/group.hpp"
 #include "runtime/idle.hpp"
 #include "runtime/log.hpp"
@@ -90,6 +91,7 @@ class Engine {
   RankDevice& device() noexcept { return device_; }
   DevicePeers& device_peers() noexcept { return device_peers_; }
   DeviceMessages& device_messages() noexcept { return device_messages_; }
+  DevicePieces& device_pieces() noexcept { return device_pieces_; }
 
   // Communicators.
   Group& make_group(std::uint64_t id, std::vector<int> members);
@@ -212,6 +214,7 @@ class Engine {
   std::size_t unexpected_bytes_ = 0;  // of that
 
   RankDevice device_{settings_.local_rank};
+  DevicePieces device_pieces_{*this};
   DevicePeers device_peers_{*this};
   DeviceMessages device_messages_{*this};
   std::vector<std::unique_ptr<Waitable>> later_;

@@ -241,19 +241,24 @@ bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
   return true;
 }
 
-std::byte* ReceiveMessage::place() {
+std::byte* ReceiveMessage::place(std::size_t bytes) {
   state_ = State::landing;
   if (device_) {
-    device_->staging = group_.engine().device().stage(status_.bytes);
+    device_->staging = group_.engine().device().stage(bytes);
     return device_->staging->data();
   }
-  if (!fold_.combine) return buffer_.data();
+  if (!fold_.combine) return buffer_.data() + arrived_;
   scratch_ = group_.engine().take_scratch(buffer_.size());
   return scratch_;
 }
 
-void ReceiveMessage::landed() {
-  if (device_) return group_.engine().device_messages().store(*this);
+void ReceiveMessage::landed(std::size_t bytes) {
+  if (device_) return group_.engine().device_messages().store(*this, bytes);
+  arrived_ += bytes;
+  if (missing_bytes() > 0) {
+    state_ = State::awaits_data;
+    return;
+  }
   if (scratch_) {
     fold_.combine(fold_.context, fold_.into.data(), scratch_, fold_.into.size());
     group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
@@ -262,16 +267,12 @@ void ReceiveMessage::landed() {
 }
 
 void ReceiveMessage::take(std::span<const std::byte> payload) {
-  if (device_) {
-    if (!payload.empty()) std::memcpy(place(), payload.data(), payload.size());
-    return landed();
-  }
   if (fold_.combine) {
     fold_.combine(fold_.context, fold_.into.data(), payload.data(), payload.size());
-  } else if (!payload.empty()) {
-    std::memcpy(buffer_.data(), payload.data(), payload.size());
+    return complete();
   }
-  complete();
+  if (!payload.empty()) std::memcpy(place(payload.size()), payload.data(), payload.size());
+  landed(payload.size());
 }
 
 void ReceiveMessage::withdraw() noexcept {
@@ -285,6 +286,7 @@ void ReceiveMessage::withdraw() noexcept {
     case State::landing:
     case State::fetching:
       source_->forget(*this);
+      if (device_) device_->given_up = true;
       if (scratch_) group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
       break;
     case State::pulling:
@@ -293,7 +295,7 @@ void ReceiveMessage::withdraw() noexcept {
 }
 
 bool ReceiveMessage::order(CudaStream stream) const {
-  return device_ && group_.engine().device().order(*device_, stream);
+  return device_ && missing_bytes() == 0 && group_.engine().device().order(*device_, stream);
 }
 
 // Once matched, a receive from any source waits for one; once all is here, only for the device.

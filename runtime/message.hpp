@@ -101,7 +101,8 @@ class SendMessage final : public Message, public Outgoing {
  private:
   friend class Peer;
   friend class DeviceMessages;
-  enum class State : std::uint8_t { in_link, awaits_cts, fetching };
+  friend class DevicePieces;
+  enum class State : std::uint8_t { in_link, awaits_cts, fetching, in_pieces };
 
   static void sent(Outgoing& frame) noexcept;
   void withdraw() noexcept override;
@@ -151,11 +152,12 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   void withdraw() noexcept override;
   /// The matched message does not fit: completes with the reason. False: it fits.
   bool refuse(const FrameHeader& header, int source);
-  /// Where a payload that is still to come shall go.
-  std::byte* place();
-  /// The payload lies at `place()`.
-  void landed();
-  /// The payload lies elsewhere and is copied or combined from there.
+  std::size_t missing_bytes() const noexcept { return status_.bytes - arrived_; }
+  /// Where so many bytes of the payload, the next to come, shall go.
+  std::byte* place(std::size_t bytes);
+  /// They lie there.
+  void landed(std::size_t bytes);
+  /// They lie elsewhere and are copied or combined from there.
   void take(std::span<const std::byte> payload);
 
   std::span<std::byte> buffer_;
@@ -167,7 +169,9 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   State state_ = State::posted;
   Peer* source_ = nullptr;            // who sends it, once matched
   Unexpected* unexpected_ = nullptr;  // what it claims while that is still arriving
-  std::byte* scratch_ = nullptr;      // for a fold whose payload comes in pieces
+  std::byte* scratch_ = nullptr;      // for a fold whose payload comes bit by bit
+  std::size_t arrived_ = 0;           // of the payload, as far as nothing more is needed of the sender
+  std::size_t copying_ = 0;           // pieces of it on their way to the device
   Status status_;
 };
 

@@ -191,6 +191,7 @@ void Peer::send_fetched(SendMessage& message, std::span<const std::byte> payload
 void Peer::take_back(SendMessage& message) {
   const FrameHeader& header = message.header;
   if (link_ && header.kind == FrameKind::rts) link_->void_tickets();
+  if (message.state_ == SendMessage::State::in_pieces) engine_.device_pieces().take_back(message, *this);
   std::erase_if(awaiting_cts_, [&](const auto& entry) { return entry.second == &message; });
   if (message.state_ == SendMessage::State::in_link) {
     if (link_) {
@@ -231,12 +232,16 @@ std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
   if (receive.device_ && engine_.device_messages().pull(receive, *this, rts)) return;
+  if (receive.device_ && rts.bytes > DevicePieces::kBytes) {
+    return engine_.device_messages().clear_when_due(receive, *this, rts);
+  }
   const bool offered = rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_;
   fetched(receive, rts, offered ? fetch(receive, rts) : Link::Pulled::no);
 }
 
 Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
-  const std::span place(receive.place(), static_cast<std::size_t>(rts.bytes));
+  const auto bytes = static_cast<std::size_t>(rts.bytes);
+  const std::span place(receive.place(bytes), bytes);
   const auto& words = rts.fingerprint;
   const SharedRegions& regions = receive.group().commons().regions();
   const int sender = receive.group().member(world_rank_);
@@ -253,7 +258,7 @@ void Peer::fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled
     fetching_ = {&receive, rts};
   } else if (pulled == Link::Pulled::yes && link_->good(rts.fingerprint[kPullTicket])) {
     decline(rts);
-    receive.landed();
+    receive.landed(rts.bytes);
   } else {
     clear(receive, rts);
   }
@@ -272,7 +277,7 @@ void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
   receive.state_ = ReceiveMessage::State::awaits_data;
   receive.expect_from(*this);
   awaiting_data_.emplace_back(id, &receive);
-  control(FrameKind::cts, rts.id, id, 0);
+  control(FrameKind::cts, rts.id, id, receive.device_ && rts.bytes > DevicePieces::kBytes ? DevicePieces::kBytes : 0);
 }
 
 void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }
@@ -311,12 +316,15 @@ void Peer::consumed(const FrameHeader& header) {
   consumed_ = 0;
 }
 
-ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
+ReceiveMessage* Peer::awaiting(std::uint32_t id) const {
   const auto found =
       std::find_if(awaiting_data_.begin(), awaiting_data_.end(), [&](const auto& entry) { return entry.first == id; });
-  if (found == awaiting_data_.end()) return nullptr;
-  ReceiveMessage* const receive = found->second;
-  awaiting_data_.erase(found);
+  return found == awaiting_data_.end() ? nullptr : found->second;
+}
+
+ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
+  ReceiveMessage* const receive = awaiting(id);
+  std::erase_if(awaiting_data_, [&](const auto& entry) { return entry.first == id; });
   return receive;
 }
 

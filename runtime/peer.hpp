@@ -62,6 +62,7 @@ class Peer final : public Sink {
   void take_back(SendMessage& message);
   /// What lay on a device when its receiver was ready is here now.
   void send_fetched(SendMessage& message, std::span<const std::byte> payload);
+  void send_piece(Outgoing& piece) { transmit(piece); }
 
   // For receives.
   /// A point-to-point message that is the next to come from this peer, and soon. Nothing: it is to be received as a
@@ -74,6 +75,9 @@ class Peer final : public Sink {
   void forget(ReceiveMessage& receive);
   /// The place of a payload that is still to come is gone.
   void forget(Unexpected& message);
+  /// What has come in the slot `number` - 1 is out of the way; 0: the oldest piece in no slot.
+  void taken(std::uint32_t number) { control(FrameKind::taken, 0, number, 0); }
+  void tell_of_slots(std::uint32_t number) { control(FrameKind::slots, 0, number, 0); }
   /// The sender has written the payload into the memory of the device that it belongs to.
   void written(std::uint32_t receive_id);
   /// A frame about devices, in order with everything else.
@@ -144,8 +148,10 @@ class Peer final : public Sink {
   void handle(const FrameHeader& header);
   void arrived_rts(const FrameHeader& header);
   void arrived_announce(const FrameHeader& header);
+  void arrived_in_slot(const FrameHeader& header);
   void recalled(const FrameHeader& header);
   void give_up(ReceiveMessage& receive) const;
+  ReceiveMessage* awaiting(std::uint32_t id) const;
   ReceiveMessage* take_awaiting(std::uint32_t id);
   std::optional<Announced> take_announced(std::uint32_t id);
 

@@ -36,7 +36,7 @@ std::byte* Peer::accept(const FrameHeader& header) {
     return header.bytes == inbox_.size() ? inbox_.data() : nullptr;
   }
   landing_ = land(header);
-  if (landing_.receive) return landing_.receive->place();
+  if (landing_.receive) return landing_.receive->place(header.bytes);
   if (!landing_.unexpected) return nullptr;
   landing_.unexpected->payload.resize(static_cast<std::size_t>(header.bytes));
   return landing_.unexpected->payload.data();
@@ -45,13 +45,18 @@ std::byte* Peer::accept(const FrameHeader& header) {
 void Peer::arrived(const FrameHeader& header) {
   if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, inbox_);
   const Landing landing = std::exchange(landing_, {});
-  if (landing.receive) landing.receive->landed();
+  if (landing.receive) landing.receive->landed(header.bytes);
   finish(header, landing);
 }
 
 // The payload is where it belongs, or thrown away.
 void Peer::finish(const FrameHeader& header, const Landing& landing) {
   if (header.kind == FrameKind::data) return;
+  if (header.kind == FrameKind::piece) {
+    // On its way to a device it still takes memory.
+    if (!landing.receive || !landing.receive->device_) taken(0);
+    return;
+  }
   Unexpected* const unexpected = landing.unexpected;
   if (!unexpected) return consumed(header);
   unexpected->complete = true;
@@ -64,14 +69,15 @@ void Peer::finish(const FrameHeader& header, const Landing& landing) {
 Peer::Landing Peer::land(const FrameHeader& header) {
   if (header.kind == FrameKind::eager) return land_eager(header);
   if (header.kind == FrameKind::late) return land_late(header);
-  ReceiveMessage* const receive = take_awaiting(header.id);
-  if (receive && header.bytes != receive->status().bytes) {
-    receive->fail(std::make_exception_ptr(
-        Error(Errc::protocol, fmt::format("rank {} announced {} bytes and sent {}", receive->peer_rank(),
-                                          receive->status().bytes, header.bytes))));
-    return {};
-  }
-  return {receive, nullptr};
+  const bool last = header.kind == FrameKind::data || header.number != 0;
+  ReceiveMessage* const receive = last ? take_awaiting(header.id) : awaiting(header.id);
+  if (!receive) return {};
+  const std::uint64_t missing = receive->missing_bytes();
+  if (last ? header.bytes == missing : header.bytes < missing) return {receive, nullptr};
+  receive->fail(std::make_exception_ptr(
+      Error(Errc::protocol, fmt::format("rank {} announced {} bytes and sent {}", receive->status().source,
+                                        receive->status().bytes, receive->arrived_ + header.bytes))));
+  return {};
 }
 
 Peer::Landing Peer::land_eager(const FrameHeader& header) {
@@ -151,7 +157,8 @@ void Peer::handle(const FrameHeader& header) {
       awaiting_cts_.erase(found);
       if (header.number == 0) return message.not_wanted();
       message.clear_to_send(header.number);
-      return message.device_ ? engine_.device_messages().begin(message, *this, header.id) : transmit(message);
+      if (message.device_) return engine_.device_messages().begin(message, *this, header.id);
+      return header.bytes > 0 ? engine_.device_pieces().send(message, *this) : transmit(message);
     }
     case FrameKind::cancel:
     case FrameKind::recall:
@@ -165,9 +172,17 @@ void Peer::handle(const FrameHeader& header) {
       bye_received_ = true;
       if (header.number == 0) return engine_.peer_left(*this);
       return engine_.peer_lost(*this, "it left after an error");
+    case FrameKind::taken:
+      if (!engine_.device_pieces().taken(*this, header.number)) reject("it took a piece that was not sent");
+      return;
+    case FrameKind::slots:
+      if (!engine_.device_pieces().hear_of_slots(*this, header.number)) reject("it spoke of slots that there are not");
+      return;
+    case FrameKind::in_slot: return arrived_in_slot(header);
     case FrameKind::device:
     case FrameKind::eager:
     case FrameKind::late:
+    case FrameKind::piece:
     case FrameKind::data: break;
   }
   reject("it sent a frame of an unknown kind");
@@ -191,6 +206,21 @@ void Peer::arrived_rts(const FrameHeader& header) {
     receive->source_ = this;
     request(*receive, header);
   }
+}
+
+void Peer::arrived_in_slot(const FrameHeader& header) {
+  const auto slot = engine_.device_pieces().slot_of(*this, header.tag);
+  if (!slot || header.bytes == 0 || header.bytes > DevicePieces::kBytes) {
+    return reject("it spoke of a slot that there is not");
+  }
+  const auto bytes = static_cast<std::size_t>(header.bytes);
+  const std::uint32_t number = header.tag + 1;
+  ReceiveMessage* const receive = land(header).receive;
+  if (receive && receive->device_) {
+    return engine_.device_messages().store(*receive, slot, bytes, [this, number] { taken(number); });
+  }
+  if (receive) receive->take(std::span(slot.get(), bytes));
+  taken(number);
 }
 
 void Peer::passed(Descriptor descriptor, std::uint64_t number) { engine_.keep_passed(number, std::move(descriptor)); }

@@ -169,19 +169,20 @@ std::shared_ptr<cuda::Staging::Block> RankDevice::stage(std::size_t bytes) {
   return std::make_shared<cuda::Staging::Block>(opened_->staging.take(bytes));
 }
 
-void RankDevice::read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended) {
+void RankDevice::read(const std::shared_ptr<DeviceBuffer>& buffer, std::span<std::byte> to, int peer, Ended ended,
+                      std::size_t offset) {
   cuda::Copies::Copy copy;
-  copy.to_host = to;
-  copy.from = buffer->address;
-  copy.bytes = buffer->bytes;
+  copy.to_host = to.data();
+  copy.from = buffer->address + offset;
+  copy.bytes = to.size();
   copy.peer = peer;
   start(buffer, std::move(copy), std::move(ended));
 }
 
 void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer,
-                       Ended ended) {
+                       Ended ended, std::size_t offset) {
   cuda::Copies::Copy copy;
-  copy.to = buffer->address;
+  copy.to = buffer->address + offset;
   copy.from_host = from.data();
   copy.bytes = from.size();
   copy.peer = peer;

@@ -68,11 +68,13 @@ class RankDevice {
   /// operation. Any stream is good as long as there is no device.
   void check_stream(CudaStream stream, const char* operation) const;
 
-  // Copies of whole buffers, after what was queued on the caller's stream before. `peer` is for errors, which are
-  // CudaErrors; what is copied from or to must live until `ended`, which owns it best.
+  // Copies of so much of a buffer, from `offset` on, after what was queued on the caller's stream before. `peer` is for
+  // errors, which are CudaErrors; what is copied from or to must live until `ended`, which owns it best.
   using Ended = std::function<void(const std::exception_ptr&)>;
-  void read(const std::shared_ptr<DeviceBuffer>& buffer, std::byte* to, int peer, Ended ended);
-  void write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer, Ended ended);
+  void read(const std::shared_ptr<DeviceBuffer>& buffer, std::span<std::byte> to, int peer, Ended ended,
+            std::size_t offset = 0);
+  void write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer, Ended ended,
+             std::size_t offset = 0);
   /// Tells when the caller's stream has come to where the buffer may be used.
   void when_due(const std::shared_ptr<DeviceBuffer>& buffer, Ended ended);
   /// Whether it has. Asked by the host: a stream of rondo's that waited for it would keep other streams' copies

@@ -12,8 +12,6 @@ OptionalCalls::OptionalCalls(const std::string& library) {
   };
   look_up(cuStreamWaitValue32);
   look_up(cuStreamWriteValue32);
-  look_up(cuMemHostRegister);
-  look_up(cuMemHostUnregister);
   look_up(cuMemHostGetDevicePointer);
 }
 

@@ -18,8 +18,6 @@ struct OptionalCalls {
   cuda::Call<cuda::StreamHandle, cuda::Address, std::uint32_t, unsigned> cuStreamWaitValue32{"cuStreamWaitValue32_v2"};
   cuda::Call<cuda::StreamHandle, cuda::Address, std::uint32_t, unsigned> cuStreamWriteValue32{
       "cuStreamWriteValue32_v2"};
-  cuda::Call<void*, std::size_t, unsigned> cuMemHostRegister{"cuMemHostRegister_v2"};
-  cuda::Call<void*> cuMemHostUnregister{"cuMemHostUnregister"};
   cuda::Call<cuda::Address*, void*, unsigned> cuMemHostGetDevicePointer{"cuMemHostGetDevicePointer_v2"};
 };
 

@@ -18,15 +18,15 @@ namespace {
 /// On the board, which each process has its device map.
 class HostWords final : public Words {
  public:
-  HostWords(const Part& part, const OptionalCalls& calls) : board_(part.board()), calls_(calls) {
+  HostWords(const Part& part, const OptionalCalls& calls) : board_(part.board()), driver_(part.driver()) {
     const auto memory = board_.memory();
-    part.driver().must(calls.cuMemHostRegister, static_cast<void*>(memory.data()), memory.size(), kHostRegisterMapped);
+    driver_.must(driver_.cuMemHostRegister, static_cast<void*>(memory.data()), memory.size(), kHostRegisterMapped);
     const cuda::Result found = calls.cuMemHostGetDevicePointer(&base_, memory.data(), 0U);
     if (found == cuda::Result::success) return;
-    calls.cuMemHostUnregister(memory.data());
-    part.driver().fail(calls.cuMemHostGetDevicePointer.name, found);
+    driver_.cuMemHostUnregister(memory.data());
+    driver_.fail(calls.cuMemHostGetDevicePointer.name, found);
   }
-  ~HostWords() override { calls_.cuMemHostUnregister(board_.memory().data()); }
+  ~HostWords() override { driver_.cuMemHostUnregister(board_.memory().data()); }
 
   cuda::Address of(int rank) const override {
     const auto* const word = reinterpret_cast<const std::byte*>(&board_.place(rank).word);
@@ -35,7 +35,7 @@ class HostWords final : public Words {
 
  private:
   const Board& board_;
-  const OptionalCalls& calls_;
+  const cuda::Driver& driver_;
   cuda::Address base_ = 0;
 };
 

@@ -23,9 +23,11 @@ namespace rondo::testing {
 /// What a rank may do, by name.
 using Acts = std::map<std::string, std::function<void(Communicator&)>>;
 
-/// Further ones of each of the programs: of memory of all kinds, short ones, and those that go wrong.
+/// Further ones of each of the programs: of memory of all kinds, short ones, long ones in pieces, and those that go
+/// wrong.
 Acts message_memory();
 Acts message_short();
+Acts message_pieces();
 Acts message_failures();
 Acts collective_failures();
 

@@ -10,6 +10,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/device_pieces.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
@@ -31,6 +32,7 @@ using rondo::testing::say_now;
 using rondo::testing::stream_of;
 
 constexpr std::size_t kBytes = 5000;
+constexpr std::size_t kManyPieces = 20 * rondo::detail::DevicePieces::kBytes;
 constexpr int kVictim = 1;
 
 /// A copy is under way on the device, as far as this process has queued it.
@@ -59,9 +61,9 @@ void hear_of_it(Work& work) {
 }
 
 /// One copies, be it to itself or from itself, and kills rank 1, be it itself.
-void message(Communicator& world, int sender, int copier) {
+void message(Communicator& world, int sender, int copier, std::size_t bytes = kBytes) {
   const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, kBytes);
+  const Buffer buffer(world, bytes);
   const int rank = world.rank();
   ::pid_t victim = ::getpid();
   if (rank == kVictim) {
@@ -118,6 +120,10 @@ const rondo::testing::Acts kActs{
     {"receiver-while-it-copies", [](Communicator& world) { message(world, 0, 1); }},
     {"sender-while-it-copies", [](Communicator& world) { message(world, 1, 1); }},
     {"receiver-while-sender-copies", [](Communicator& world) { message(world, 0, 0); }},
+    {"sender-while-receiver-copies-pieces", [](Communicator& world) { message(world, 1, 0, kManyPieces); }},
+    {"receiver-while-it-copies-pieces", [](Communicator& world) { message(world, 0, 1, kManyPieces); }},
+    {"sender-while-it-copies-pieces", [](Communicator& world) { message(world, 1, 1, kManyPieces); }},
+    {"receiver-while-sender-copies-pieces", [](Communicator& world) { message(world, 0, 0, kManyPieces); }},
     {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},
     {"all-gather-by-messages", [](Communicator& world) { all_gather_by(world, Algorithm::ring); }},
     {"all-reduce-mapped", [](Communicator& world) { all_reduce_by(world, Algorithm::sliced); }},

@@ -46,6 +46,17 @@ TEST_CASE("a rank that is killed in the middle of a message's copy fails the oth
   check_death(2, "receiver-while-sender-copies", over_pcie);
 }
 
+TEST_CASE(
+    "a rank that is killed in the middle of a message that goes through the host in pieces fails the other one at once",
+    "[cuda][death][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::vector<std::string> apart{"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"};
+  check_death(2, "sender-while-receiver-copies-pieces", apart);
+  check_death(2, "receiver-while-it-copies-pieces", apart);
+  check_death(2, "sender-while-it-copies-pieces", apart);
+  check_death(2, "receiver-while-sender-copies-pieces", apart);
+}
+
 TEST_CASE("a rank that is killed in the middle of a collective's copies fails the others at once",
           "[cuda][death][stand-in]") {
   if (!is_stand_in()) return;

@@ -83,6 +83,8 @@ SAME(cuMemFree, ::cuMemFree_v2);
 SAME(cuMemGetInfo, ::cuMemGetInfo_v2);
 SAME(cuMemHostAlloc, ::cuMemHostAlloc);
 SAME(cuMemFreeHost, ::cuMemFreeHost);
+SAME(cuMemHostRegister, ::cuMemHostRegister_v2);
+SAME(cuMemHostUnregister, ::cuMemHostUnregister);
 SAME(cuPointerGetAttributes, ::cuPointerGetAttributes);
 SAME(cuIpcGetMemHandle, ::cuIpcGetMemHandle);
 SAME(cuIpcOpenMemHandle, ::cuIpcOpenMemHandle_v2);
@@ -101,8 +103,6 @@ SAME(cuLaunchKernel, ::cuLaunchKernel);
   static_assert(same_call<decltype(rondo::bench::OptionalCalls::member), decltype(function)>)
 SAME(cuStreamWaitValue32, ::cuStreamWaitValue32_v2);
 SAME(cuStreamWriteValue32, ::cuStreamWriteValue32_v2);
-SAME(cuMemHostRegister, ::cuMemHostRegister_v2);
-SAME(cuMemHostUnregister, ::cuMemHostUnregister);
 SAME(cuMemHostGetDevicePointer, ::cuMemHostGetDevicePointer_v2);
 #undef SAME
 static_assert(rondo::bench::kWaitGreaterOrEqual == CU_STREAM_WAIT_VALUE_GEQ);

@@ -284,7 +284,7 @@ const rondo::testing::Acts kActs{
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rondo::testing::run_act(
-      argc, argv,
-      {kActs, rondo::testing::message_memory(), rondo::testing::message_short(), rondo::testing::message_failures()});
+  return rondo::testing::run_act(argc, argv,
+                                 {kActs, rondo::testing::message_memory(), rondo::testing::message_short(),
+                                  rondo::testing::message_pieces(), rondo::testing::message_failures()});
 }

@@ -183,6 +183,34 @@ TEST_CASE("ranks that number the same devices differently know that they are the
   CHECK_THAT(ended.err, !ContainsSubstring("goes through the host"));
 }
 
+TEST_CASE("long messages that go through the host do so in pieces, a few at a time", "[cuda][messages]") {
+  const std::string transport = GENERATE("shm", "unix", "tcp");
+  // Where memory is shared, these devices do not reach each other.
+  const std::vector<std::string> variables{"RONDO_TRANSPORT=" + transport, "FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"};
+  if (transport == "shm" && !is_stand_in()) return;
+  const auto check = [&](int number, const std::string& act, const std::string& variable = "FAKECUDA_SEED=0") {
+    auto all = variables;
+    all.push_back(variable);
+    const auto ended = run_messages(number, act, all);
+    INFO(transport << ' ' << act << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+  };
+  check(2, transport == "shm" ? "few-pieces-in-slots" : "few-pieces");
+  for (const char* const act : {"long-streams-apart", "long-truncated"}) check(2, act);
+  for (const char* const seed : {"FAKECUDA_SEED=1", "FAKECUDA_SEED=2"}) {
+    check(3, "long-around", seed);
+    check(2, "many-long", seed);
+    check(2, "stream-waits-for-all", seed);
+  }
+  if (!is_stand_in()) return;
+  // What cannot be pinned is copied all the same.
+  check(2, "stream-waits-for-all", "FAKECUDA_FAIL=cuMemHostRegister:1:2");
+  check(2, "sender-gives-up");
+  check(2, "receiver-gives-up");
+  check(2, "piece-fails-at-sender", "FAKECUDA_FAIL=cuMemcpyDtoHAsync:3:700");
+  check(2, "piece-fails-at-receiver", "FAKECUDA_FAIL=cuMemcpyHtoDAsync:3:700");
+}
+
 TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][messages]") {
   const auto ended = run_messages(2, "captured");
   INFO(ended.out << ended.err);

@@ -26,16 +26,14 @@ std::atomic<int> under_way{0};
 
 /// What is there at the beginning must be there at the end.
 void copy(const char* call, const Side& to, const Side& from, std::size_t bytes) {
-  if (to.on_device && from.on_device) {
-    check(call, to, bytes);
-    check(call, from, bytes);
-    ++under_way;
-    std::this_thread::sleep_for(std::chrono::milliseconds(machine().copy_ms));
-  }
+  check(call, to, bytes);
+  check(call, from, bytes);
+  ++under_way;
+  std::this_thread::sleep_for(std::chrono::milliseconds(machine().copy_ms));
   check(call, to, bytes);
   check(call, from, bytes);
   std::memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), bytes);
-  if (to.on_device && from.on_device) --under_way;
+  --under_way;
 }
 
 Result queue_copy(const char* call, Side to, Side from, std::size_t bytes, StreamHandle handle) {

@@ -46,6 +46,8 @@ RONDO_ENTRY(cuMemFree, cuMemFree_v2);
 RONDO_ENTRY(cuMemGetInfo, cuMemGetInfo_v2);
 RONDO_ENTRY(cuMemHostAlloc, cuMemHostAlloc);
 RONDO_ENTRY(cuMemFreeHost, cuMemFreeHost);
+RONDO_ENTRY(cuMemHostRegister, cuMemHostRegister_v2);
+RONDO_ENTRY(cuMemHostUnregister, cuMemHostUnregister);
 RONDO_ENTRY(cuPointerGetAttributes, cuPointerGetAttributes);
 RONDO_ENTRY(cuIpcGetMemHandle, cuIpcGetMemHandle);
 RONDO_ENTRY(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2);
@@ -66,8 +68,6 @@ RONDO_ENTRY(cuLaunchKernel, cuLaunchKernel);
 
 RONDO_ENTRY(cuStreamWaitValue32, cuStreamWaitValue32_v2);
 RONDO_ENTRY(cuStreamWriteValue32, cuStreamWriteValue32_v2);
-RONDO_ENTRY(cuMemHostRegister, cuMemHostRegister_v2);
-RONDO_ENTRY(cuMemHostUnregister, cuMemHostUnregister);
 RONDO_ENTRY(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2);
 
 // What tests need of the driver and rondo does not.
@@ -94,8 +94,11 @@ extern "C" {
 
 /// Only the stand-in has it: so a test knows that it runs on no device.
 [[gnu::visibility("default")]] int rondo_stand_in();
-/// How many copies from device memory to device memory the streams of this process are at.
+/// How many copies the streams of this process are at.
 [[gnu::visibility("default")]] int rondo_stand_in_copies();
+/// The most bytes of the host that this process has had allocated at a time, and how many it has registered.
+[[gnu::visibility("default")]] std::size_t rondo_stand_in_most_pinned();
+[[gnu::visibility("default")]] std::size_t rondo_stand_in_registered();
 }
 
 #undef RONDO_ENTRY

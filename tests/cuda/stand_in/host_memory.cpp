@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,12 +15,15 @@ constexpr const char* kName = "host block(s)";
 
 struct PinnedBlock {
   int device = 0;
+  std::size_t size = 0;
   std::unique_ptr<std::byte[]> bytes;
 };
 
 struct HostMemory {
   std::mutex mutex;
   std::map<void*, PinnedBlock> blocks;
+  std::size_t pinned = 0;
+  std::size_t most_pinned = 0;
 };
 
 /// Never destroyed: streams may still copy at the end of main.
@@ -32,14 +37,21 @@ HostMemory& host_memory() {
 
 using namespace rondo::stand_in;
 
+std::size_t rondo_stand_in_most_pinned() {
+  const std::scoped_lock lock(host_memory().mutex);
+  return host_memory().most_pinned;
+}
+
 Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   if (const Result result = entered_in_context("cuMemHostAlloc"); result != Result::success) return result;
   if (bytes == 0) return Result::invalid_value;
-  PinnedBlock block{.device = current_device(), .bytes = std::unique_ptr<std::byte[]>(new std::byte[bytes])};
+  PinnedBlock block{current_device(), bytes, std::unique_ptr<std::byte[]>(new std::byte[bytes])};
   *address = block.bytes.get();
   HostMemory& state = host_memory();
   const std::scoped_lock lock(state.mutex);
   count_live(block.device, kName, 1);
+  state.pinned += bytes;
+  state.most_pinned = std::max(state.most_pinned, state.pinned);
   state.blocks.emplace(*address, std::move(block));
   return Result::success;
 }
@@ -56,6 +68,7 @@ Result cuMemFreeHost(void* address) {
     return Result::invalid_value;
   }
   count_live(found->second.device, kName, -1);
+  state.pinned -= found->second.size;
   state.blocks.erase(found);
   return Result::success;
 }

@@ -30,7 +30,7 @@ struct Machine {
   bool all_peers = true;
   bool nvlink = true;             ///< FAKECUDA_NVLINK=0: they do so over PCIe
   std::uint64_t seed = 0;         ///< FAKECUDA_SEED: of the delays in streams; 0: none
-  int copy_ms = 0;                ///< FAKECUDA_COPY_MS: so long each copy takes from device memory to device memory
+  int copy_ms = 0;                ///< FAKECUDA_COPY_MS: so long each copy takes
   bool time_slice = false;        ///< FAKECUDA_TIME_SLICE=1: one kernel at a time on a device, of all processes
   int kernel_timeout_ms = 10000;  ///< FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
   std::uint64_t mappable = ~std::uint64_t{0};  ///< FAKECUDA_MAPPABLE: bytes that a process may map of others

@@ -64,6 +64,14 @@ Result queue(const char* call, StreamHandle handle, Address word, std::function<
 
 using namespace rondo::stand_in;
 
+std::size_t rondo_stand_in_registered() {
+  RegisteredMemory& state = registered();
+  const std::scoped_lock lock(state.mutex);
+  std::size_t bytes = 0;
+  for (const auto& [begin, range] : state.ranges) bytes += range.bytes;
+  return bytes;
+}
+
 Result cuStreamWaitValue32_v2(StreamHandle stream, Address word, std::uint32_t wanted, unsigned flags) {
   if (flags != rondo::bench::kWaitGreaterOrEqual) return Result::invalid_value;
   return queue("cuStreamWaitValue32", stream, word, [=] {
@@ -78,7 +86,8 @@ Result cuStreamWriteValue32_v2(StreamHandle stream, Address word, std::uint32_t 
 
 Result cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
   if (const Result result = entered_in_context("cuMemHostRegister"); result != Result::success) return result;
-  if (memory == nullptr || bytes == 0 || flags != rondo::bench::kHostRegisterMapped) return Result::invalid_value;
+  if (memory == nullptr || bytes == 0 || (flags & ~rondo::bench::kHostRegisterMapped) != 0)
+    return Result::invalid_value;
   RegisteredMemory& state = registered();
   const std::scoped_lock lock(state.mutex);
   const Registered range{bytes, current_device()};

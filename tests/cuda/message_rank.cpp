@@ -15,7 +15,6 @@
 namespace {
 
 using rondo::Communicator;
-using rondo::device_span;
 using rondo::Status;
 using rondo::Tag;
 using rondo::Work;

@@ -78,10 +78,10 @@ bool DevicePieces::hear_of_slots(Peer& peer, std::uint32_t number) {
   if (number == kPassed) {
     // It has come ahead of this, on another way.
     peer.link()->check(peer);
-    Descriptor descriptor = engine_.take_passed(passed_by(peer.world_rank()));
+    auto descriptor = engine_.take_passed(passed_by(peer.world_rank()));
+    if (!descriptor || theirs_.contains(peer.world_rank())) return false;
     try {
-      if (!descriptor || theirs_.contains(peer.world_rank())) return false;
-      SharedMemory memory = SharedMemory::map(std::move(descriptor), PieceSlots::kBytes);
+      SharedMemory memory = SharedMemory::map(std::move(*descriptor), PieceSlots::kBytes);
       theirs_.emplace(peer.world_rank(), std::make_shared<PieceSlots>(std::move(memory)));
       peer.tell_of_slots(kMapped);
     } catch (const std::system_error& error) {

@@ -149,9 +149,10 @@ void Engine::wake(int world_rank) {
   }
 }
 
-Descriptor Engine::take_passed(std::uint64_t number) {
+std::optional<Descriptor> Engine::take_passed(std::uint64_t number) {
   auto found = passed_.extract(number);
-  return found ? std::move(found.mapped()) : Descriptor();
+  if (!found) return std::nullopt;
+  return std::move(found.mapped());
 }
 
 // Running.

@@ -118,7 +118,8 @@ class Engine {
   void wake(int world_rank);
   /// Descriptors that peers have passed, by number.
   void keep_passed(std::uint64_t number, Descriptor descriptor) { passed_[number] = std::move(descriptor); }
-  Descriptor take_passed(std::uint64_t number);
+  /// Empty: one has been passed, for which this process had no room. Nothing: none has been.
+  std::optional<Descriptor> take_passed(std::uint64_t number);
   /// Something is wrong in the job, and every rank that it concerns is told what.
   bool failure_seen() const noexcept { return failure_seen_; }
   /// How long to wait until others, and devices, are done with what is about to go: a machine may be slow. Where a rank

@@ -28,8 +28,9 @@ struct HasPassed {
 
   bool operator()() {
     if (!peer.gone() && peer.link()) peer.link()->check(peer);
-    *descriptor = engine.take_passed(number);
-    return static_cast<bool>(*descriptor);
+    auto passed = engine.take_passed(number);
+    if (passed) *descriptor = std::move(*passed);
+    return passed.has_value();
   }
   bool awaits(int member) const noexcept { return member == leader; }
 };

@@ -1,4 +1,7 @@
 // Long messages that go through the host, in pieces.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -54,12 +57,17 @@ void long_around(Communicator& world) {
   require(most_pinned() < 2 * kPinned + 3 * kPiece, "no more memory is pinned than for the pieces on their way");
 }
 
-/// Rank 0 has as many pieces on their way as there may be, and no more; rank 1 no more either.
-void few_pieces(Communicator& world, bool share_slots) {
+/// Rank 0 has as many pieces on their way as there may be, and no more; rank 1 no more either. What stands in the way
+/// of slots begins once all else is there.
+void few_pieces(Communicator& world, bool share_slots, void (*hinder)(int rank) = nullptr) {
   const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, kLong);
+  if (world.rank() == 0) put(device, buffer, 0, pattern(0, 0, kLong));
+  if (hinder != nullptr) {
+    barrier(world);
+    hinder(world.rank());
+  }
   if (world.rank() == 0) {
-    put(device, buffer, 0, pattern(0, 0, kLong));
     world.send(buffer.span(stream_of(device)), 1);
     require(!is_stand_in() || (most_pinned() >= kPinned && most_pinned() < kPinned + kPiece),
             "so many pieces are copied at a time");
@@ -70,6 +78,26 @@ void few_pieces(Communicator& world, bool share_slots) {
     require(most_pinned() < kPinned + kPiece, "so many pieces come at a time");
     share_slots ? require(blocks() == 0, "all comes in slots") : require(slots() == 0, "there are no slots");
   }
+}
+
+void forbid(auto resource, rlim_t beyond) {
+  rlimit limit{};
+  require(::getrlimit(resource, &limit) == 0, "getrlimit");
+  limit.rlim_cur = beyond;
+  require(::setrlimit(resource, &limit) == 0, "setrlimit");
+}
+
+/// The sender can make no slots: memory without a name counts as a file.
+void slots_are_not_made(int rank) {
+  if (rank == 0) forbid(RLIMIT_FSIZE, kPinned - 1);
+}
+
+/// The receiver has no room for their descriptor.
+void slots_are_not_mapped(int rank) {
+  if (rank != 1) return;
+  const int next = ::dup(STDIN_FILENO);
+  require(next >= 0 && ::close(next) == 0, "dup");
+  forbid(RLIMIT_NOFILE, static_cast<rlim_t>(next));
 }
 
 /// Many at a time both ways, long and short, received in another order, every second one by the host.
@@ -227,6 +255,8 @@ Acts message_pieces() {
       {"long-around", long_around},
       {"few-pieces", [](Communicator& world) { few_pieces(world, false); }},
       {"few-pieces-in-slots", [](Communicator& world) { few_pieces(world, true); }},
+      {"slots-not-made", [](Communicator& world) { few_pieces(world, false, slots_are_not_made); }},
+      {"slots-not-mapped", [](Communicator& world) { few_pieces(world, false, slots_are_not_mapped); }},
       {"many-long", many_long},
       {"stream-waits-for-all", stream_waits_for_all},
       {"long-streams-apart", long_streams_apart},

@@ -211,6 +211,25 @@ TEST_CASE("long messages that go through the host do so in pieces, a few at a ti
   check(2, "piece-fails-at-receiver", "FAKECUDA_FAIL=cuMemcpyHtoDAsync:3:700");
 }
 
+TEST_CASE("where slots cannot be made, or not be mapped, pieces go by the link, and the log says why",
+          "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto run = [](const std::string& act) {
+    return run_messages(2, act, {"RONDO_TRANSPORT=shm", "FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=info"});
+  };
+  const auto not_made = run("slots-not-made");
+  INFO(not_made.out << not_made.err);
+  CHECK(not_made.status == 0);
+  CHECK_THAT(not_made.err, ContainsSubstring("rank 0: 2097152 bytes of shared memory are not to be had: limit of file "
+                                             "sizes (ulimit -f)"));
+  // A sanitizer needs descriptors of its own.
+  if (SANITIZED) return;
+  const auto not_mapped = run("slots-not-mapped");
+  INFO(not_mapped.out << not_mapped.err);
+  CHECK(not_mapped.status == 0);
+  CHECK_THAT(not_mapped.err, ContainsSubstring("rank 1: 2097152 bytes of shared memory were not mapped"));
+}
+
 TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][messages]") {
   const auto ended = run_messages(2, "captured");
   INFO(ended.out << ended.err);

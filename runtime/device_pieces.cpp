@@ -91,7 +91,7 @@ bool DevicePieces::hear_of_slots(Peer& peer, std::uint32_t number) {
     return true;
   }
   const auto found = ways_.find(peer.world_rank());
-  if (found == ways_.end() || found->second.medium != Medium::slots_offered) return false;
+  if (number > kNotMapped || found == ways_.end() || found->second.medium != Medium::slots_offered) return false;
   Way& way = found->second;
   way.medium = number == kMapped ? Medium::slots : Medium::link;
   if (way.medium == Medium::link) way.slots.reset();

@@ -329,7 +329,10 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
 }
 
 void Peer::written(std::uint32_t receive_id) {
-  if (ReceiveMessage* const receive = take_awaiting(receive_id)) receive->complete();
+  ReceiveMessage* const receive = awaiting(receive_id);
+  // While pieces of it are on their way to the device, it is not over.
+  if (receive && (!receive->device_ || receive->arrived_ > 0)) return reject("it wrote where it was not to write");
+  if (take_awaiting(receive_id)) receive->complete();
 }
 
 }  // namespace rondo::detail

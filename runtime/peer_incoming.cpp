@@ -73,7 +73,8 @@ Peer::Landing Peer::land(const FrameHeader& header) {
   ReceiveMessage* const receive = last ? take_awaiting(header.id) : awaiting(header.id);
   if (!receive) return {};
   const std::uint64_t missing = receive->missing_bytes();
-  if (last ? header.bytes == missing : header.bytes < missing) return {receive, nullptr};
+  // What a collective receives it may combine, all at once.
+  if (last ? header.bytes == missing : header.bytes < missing && !receive->operation()) return {receive, nullptr};
   receive->fail(std::make_exception_ptr(
       Error(Errc::protocol, fmt::format("rank {} announced {} bytes and sent {}", receive->status().source,
                                         receive->status().bytes, receive->arrived_ + header.bytes))));
@@ -154,11 +155,15 @@ void Peer::handle(const FrameHeader& header) {
         return;
       }
       SendMessage& message = *found->second;
+      const bool in_pieces = header.bytes > 0;
+      if (message.state_ != SendMessage::State::awaits_cts ||
+          (in_pieces && message.whole_.size() <= DevicePieces::kBytes))
+        return reject("it asked for what it had not been offered");
       awaiting_cts_.erase(found);
       if (header.number == 0) return message.not_wanted();
       message.clear_to_send(header.number);
       if (message.device_) return engine_.device_messages().begin(message, *this, header.id);
-      return header.bytes > 0 ? engine_.device_pieces().send(message, *this) : transmit(message);
+      return in_pieces ? engine_.device_pieces().send(message, *this) : transmit(message);
     }
     case FrameKind::cancel:
     case FrameKind::recall:

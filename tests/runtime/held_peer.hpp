@@ -1,0 +1,135 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/engine.hpp"
+#include "runtime/message.hpp"
+#include "tests/support/still.hpp"
+
+// A peer that is fed frames one at a time, and what it sends.
+
+namespace rondo::testing {
+
+using namespace rondo::detail;
+
+/// Keeps what is sent until `flow`.
+class HeldLink final : public Link {
+ public:
+  void send(Outgoing& frame) override {
+    frame.written = 0;
+    queue_.push(frame);
+    if (flowing_) flow();
+  }
+  void flow() {
+    flowing_ = true;
+    while (!queue_.empty()) {
+      Outgoing& frame = queue_.pop();
+      sent.push_back(frame.header);
+      frame.on_sent(frame);
+    }
+  }
+  void hold() { flowing_ = false; }
+  void release(Outgoing& frame) override { queue_.replace(frame, nullptr); }
+  void discard() override { discarded = true; }
+  std::optional<std::uint64_t> pull_ticket() const noexcept override { return ticket; }
+  bool good(std::uint64_t told) const noexcept override { return told == ticket; }
+  bool pass(int, std::uint64_t) override { return passes; }
+  Pulled pull(std::uint64_t, std::span<std::byte>, bool) override { return pulls; }
+  Pulled pulled() override { return pulls; }
+  void give_up_pull() noexcept override { gave_up = true; }
+  std::size_t poll(Sink&) override { return 0; }
+  bool flushed() const override { return queue_.empty(); }
+  void shut_down() noexcept override {}
+  bool drained() const override { return true; }
+  int descriptor() const override { return -1; }
+  bool wants_write() const override { return false; }
+  std::string_view transport() const override { return "held"; }
+
+  std::vector<FrameHeader> sent;
+  bool discarded = false;
+  std::uint64_t ticket = 5;
+  Pulled pulls = Pulled::no;
+  bool gave_up = false;
+  bool passes = false;
+
+ private:
+  FrameQueue queue_;
+  bool flowing_ = true;
+};
+
+using Four = std::array<std::byte, 4>;
+
+inline Four four(int value) {
+  Four bytes{};
+  bytes.fill(static_cast<std::byte>(value));
+  return bytes;
+}
+
+/// Rank 0 of two, and what it hears of rank 1.
+struct Pair {
+  Pair() : engine(settings(), clock, waiter, Log()), peer(engine.peer(1)) {
+    auto made = std::make_unique<HeldLink>();
+    link = made.get();
+    peer.attach(std::move(made));
+    group = &engine.make_group(kGroup, {0, 1});
+  }
+
+  static Engine::Settings settings() {
+    Engine::Settings settings;
+    settings.size = 2;
+    settings.eager_limit = 64;
+    return settings;
+  }
+  static FrameHeader header(FrameKind kind, std::uint32_t id, std::uint64_t communicator = kGroup) {
+    FrameHeader header;
+    header.kind = kind;
+    header.id = id;
+    header.communicator = communicator;
+    header.tag = 3;
+    header.bytes = sizeof(Four);
+    return header;
+  }
+  void announce(std::uint32_t id, std::uint64_t communicator = kGroup) {
+    peer.deliver(header(FrameKind::announce, id, communicator), {});
+  }
+  void late(std::uint32_t id, const Four& payload) { peer.deliver(header(FrameKind::late, id), payload); }
+  void recall(std::uint32_t id) { peer.deliver(header(FrameKind::recall, id), {}); }
+  void eager(const Four& payload) { peer.deliver(header(FrameKind::eager, 0), payload); }
+  /// What rank 1 was promised memory for is free again, of so many messages.
+  bool free_again(std::uint64_t messages) const {
+    return peer.untold() == messages * (sizeof(Four) + Peer::kFrameCost);
+  }
+
+  static constexpr std::uint64_t kGroup = 7;
+  SetClock clock;
+  NoWaiter waiter;
+  Engine engine;
+  Peer& peer;
+  HeldLink* link = nullptr;
+  Group* group = nullptr;
+};
+
+struct Receive {
+  explicit Receive(Group& group) : message(group, 1, Tag{3}, ElementType::bytes, place) {}
+  std::string error() const {
+    try {
+      message.await_resume();
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  Four place{};
+  ReceiveMessage message;
+};
+
+}  // namespace rondo::testing

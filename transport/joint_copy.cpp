@@ -35,6 +35,8 @@ struct Units {
   std::uint64_t count;
 };
 
+static_assert(JointCopy::kMostBytes == Claimed::kMost * kUnit);
+
 std::uint64_t units_of(const JointCopy::Request& request) { return (request.bytes + kUnit - 1) / kUnit; }
 
 std::uint64_t next_claim(std::uint64_t left, bool alone) {
@@ -98,10 +100,9 @@ JointRead::JointRead(JointCopy::Shared& shared, std::uint64_t number, std::uint6
 }
 
 bool JointRead::read(pid_t owner) {
-  while (const auto part = claim(shared_, request_, from_front)) {
-    if (!read(owner, part->begin, part->count)) return false;
-  }
-  return true;
+  bool can = true;
+  while (const auto part = claim(shared_, request_, from_front)) can = can && read(owner, part->begin, part->count);
+  return can;
 }
 
 JointRead::State JointRead::state(pid_t owner) {

@@ -26,6 +26,7 @@ struct JointCopy {
     std::uint64_t bytes = 0;
   };
   static constexpr std::uint64_t kGaveUp = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kMostBytes = ((std::uint64_t{1} << 24) - 1) * 4096;
 
   /// The owner's part: writes what nobody has claimed yet.
   static void help(Shared& shared, pid_t reader, const Request& request);
@@ -40,7 +41,7 @@ class JointRead {
   JointRead(JointCopy::Shared& shared, std::uint64_t number, std::uint64_t address, std::span<std::byte> into);
 
   const JointCopy::Request& request() const noexcept { return request_; }
-  /// Reads all that the owner does not claim. False: it cannot; no other copy may follow.
+  /// Reads all that the owner does not claim. False: it cannot; the owner claims no more all the same.
   bool read(pid_t owner);
   /// After `read`: whether what the owner claimed is there. What it gave up is read after all.
   State state(pid_t owner);

@@ -264,7 +264,8 @@ bool ShmLink::take_notes(Sink& sink) {
 Link::Pulled ShmLink::pull(std::uint64_t address, std::span<std::byte> into, bool jointly) {
   if (readable_pid_ == 0) return Pulled::no;
   bool read = false;
-  if (jointly && !joint_ && into.size() >= kPullJointlyFrom && queue_.empty()) {
+  const bool fits = into.size() >= kPullJointlyFrom && into.size() <= JointCopy::kMostBytes;
+  if (jointly && !joint_ && fits && queue_.empty()) {
     joint_.emplace(reads_, ++last_joint_, address, into);
     ask_for_help(joint_->request());
     read = joint_->read(readable_pid_);
@@ -272,6 +273,7 @@ Link::Pulled ShmLink::pull(std::uint64_t address, std::span<std::byte> into, boo
       if (const Pulled found = pulled(); found != Pulled::not_yet) return found;
     }
     if (read) return Pulled::not_yet;
+    give_up_pull();
   } else {
     read = read_process(readable_pid_, address, into);
   }

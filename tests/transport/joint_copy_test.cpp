@@ -83,6 +83,13 @@ TEST_CASE("a joint copy of what cannot be read fails", "[transport][joint_copy]"
   CHECK(pair.reader->state(kNobody) == JointRead::State::failed);
 }
 
+TEST_CASE("an owner writes nothing of a joint copy that has failed", "[transport][joint_copy]") {
+  Pair pair;
+  CHECK_FALSE(pair.reader->read(kNobody));
+  pair.help();
+  CHECK(pair.into == std::vector<std::byte>(kBytes));
+}
+
 TEST_CASE("an owner that comes too late writes nothing of another copy", "[transport][joint_copy]") {
   Pair pair;
   const JointCopy::Request stale = pair.reader->request();

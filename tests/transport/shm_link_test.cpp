@@ -168,6 +168,15 @@ TEST_CASE("what is asked of a side that comes by too late is let be, and frames 
   CHECK(into == before);
 }
 
+TEST_CASE("what is too long to be counted in claims is pulled alone", "[transport][shm]") {
+  const bool fits = GENERATE(true, false);
+  auto [left, right] = shm_pair();
+  std::byte place{};
+  CHECK(right->pull(8, {&place, JointCopy::kMostBytes + (fits ? 0 : 1)}, true) == Link::Pulled::no);
+  Recorder recorder;
+  CHECK(left->poll(recorder) == (fits ? 1 : 0));
+}
+
 TEST_CASE("a side that comes by writes a part of what the other pulls", "[transport][shm]") {
   SharedMemory made = SharedMemory::create(ShmLink::memory_bytes(64));
   SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());

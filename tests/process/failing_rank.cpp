@@ -28,6 +28,7 @@ using rondo::testing::say_now;
 using Round = std::function<void(Communicator&)>;
 
 constexpr std::size_t kCount = 50'000;
+constexpr std::size_t kLongCount = 4 << 20;  // 16 MiB: of two ranks with a core each both copy
 
 Round reduce_by(Algorithm algorithm, std::size_t count) {
   return [=](Communicator& world) {
@@ -55,16 +56,24 @@ Round broadcast_by(Algorithm algorithm) {
   };
 }
 
+/// Of less than 2 MiB, which the reader fetches.
+void broadcast_fetched(Communicator& world) {
+  static std::vector<float> data(kLongCount / 16);
+  broadcast(world, std::span(data), 0, {Algorithm::direct});
+}
+
+template <std::size_t kFloats>
 void exchange(Communicator& world) {
-  const std::vector<float> out(kCount);
-  std::vector<float> in(kCount);
+  static const std::vector<float> out(kFloats);
+  static std::vector<float> in(kFloats);
   const int size = world.size();
   world.sendrecv(std::span(out), (world.rank() + 1) % size, std::span(in), (world.rank() + size - 1) % size);
 }
 
 /// From rank to rank, each waiting for the one before.
+template <std::size_t kFloats>
 void pass_on(Communicator& world) {
-  std::vector<float> data(kCount);
+  static std::vector<float> data(kFloats);
   const int rank = world.rank();
   if (rank > 0) world.recv(std::span(data), rank - 1);
   world.send(std::span(data), (rank + 1) % world.size());
@@ -128,8 +137,11 @@ const std::map<std::string, Round> kActs{
     {"broadcast-chain", broadcast_by(Algorithm::chain)},
     {"all_reduce-barrier", reduce_and_meet},
     {"barrier", [](Communicator& world) { barrier(world); }},
-    {"sendrecv", exchange},
-    {"send-recv", pass_on},
+    {"broadcast-fetched", broadcast_fetched},
+    {"sendrecv", exchange<kCount>},
+    {"sendrecv-long", exchange<kLongCount>},
+    {"send-recv", pass_on<kCount>},
+    {"send-recv-long", pass_on<kLongCount>},
     {"any-source", collect},
     {"test", poll},
     {"overlap", overlap},
@@ -186,11 +198,12 @@ int run(const std::string& act, int victim, const std::string& fault) {
   const Round& round = kActs.at(act);
   const bool faulty = world.rank() == victim;
   std::thread killer;
-  if (faulty && fault == "kill") {
-    killer = std::thread([] {
+  const bool amid = fault == "kill" || fault == "halt";
+  if (faulty && amid) {
+    killer = std::thread([&fault] {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       say_now("fault");
-      ::raise(SIGKILL);
+      ::raise(fault == "kill" ? SIGKILL : SIGSTOP);
     });
   }
   try {
@@ -199,7 +212,7 @@ int run(const std::string& act, int victim, const std::string& fault) {
     // There are connections, and all are here.
     if (fault == "stop") barrier(world, {.timeout = std::chrono::minutes(1)});
     for (int i = 0; fault != "fork" || i < kLastRound; ++i) {
-      if (faulty && fault != "kill" && i == faulty_round && !fail(fault, world)) continue;
+      if (faulty && !amid && i == faulty_round && !fail(fault, world)) continue;
       if (!world) return 0;
       round(world);
     }

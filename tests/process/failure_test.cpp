@@ -24,10 +24,12 @@ using Catch::Matchers::StartsWith;
 namespace {
 
 constexpr int kRanks = 4;
+constexpr int kPair = 2;
 
 std::vector<std::string> failing_ranks(const std::string& act, int victim, const std::string& fault,
-                                       const std::string& transport, const std::vector<std::string>& options = {}) {
-  std::vector<std::string> words{"-n", std::to_string(kRanks), "-x", "RONDO_TRANSPORT=" + transport};
+                                       const std::string& transport, const std::vector<std::string>& options = {},
+                                       int ranks = kRanks) {
+  std::vector<std::string> words{"-n", std::to_string(ranks), "-x", "RONDO_TRANSPORT=" + transport};
   words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(), {"--", FAILING_RANK, act, std::to_string(victim), fault});
   return words;
@@ -67,6 +69,26 @@ TEST_CASE("a rank that is killed fails every other one at once, whatever they do
     CHECK(failure.ended.status == 128 + SIGKILL);
     CHECK_THAT(failure.ended.err, ContainsSubstring("rank " + std::to_string(victim) + " failed first"));
   });
+}
+
+TEST_CASE("a rank that is killed or stopped amid long copies that two ranks share fails the other one",
+          "[process][failure]") {
+  const std::string act = GENERATE("send-recv-long", "sendrecv-long", "broadcast-fetched");
+  const int victim = GENERATE(0, 1);
+  INFO(act << " with rank " << victim);
+  const std::string rank = "rank " + std::to_string(victim);
+  check_failure(failing_ranks(act, victim, "kill", "shm", {}, kPair), kSoonMilliseconds, [&](const Failure& failure) {
+    REQUIRE(failure.heard.size() == 1);
+    CHECK_THAT(failure.heard[0].text, StartsWith("peer_failed") && ContainsSubstring(rank + " died: killed by"));
+  });
+  const std::vector<std::string> options{"-x", "RONDO_TIMEOUT=0.5", "--grace", "10"};
+  // What a stopped rank had begun to write is waited for a while.
+  constexpr long kMostMilliseconds = 500 + 1000 + kSoonMilliseconds;
+  check_failure(failing_ranks(act, victim, "halt", "shm", options, kPair), kMostMilliseconds,
+                [&](const Failure& failure) {
+                  REQUIRE_FALSE(failure.heard.empty());  // the launcher wakes it to end it
+                  CHECK_THAT(failure.heard[0].text, StartsWith("timed_out"));
+                });
 }
 
 TEST_CASE("a rank that is killed while it combines for all fails every other one at once", "[process][failure]") {

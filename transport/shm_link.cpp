@@ -1,5 +1,6 @@
 #include "transport/shm_link.hpp"
 
+#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 
@@ -292,7 +293,9 @@ Link::Pulled ShmLink::pulled() {
 
 void ShmLink::give_up_pull() noexcept {
   const auto end = std::chrono::steady_clock::now() + kMostForOnePiece;
-  while (!ended_ && joint_ && std::chrono::steady_clock::now() < end) {
+  // It may have died, and this side heard of it from elsewhere.
+  pollfd other{socket_.get(), 0, 0};
+  while (!ended_ && joint_ && ::poll(&other, 1, 0) <= 0 && std::chrono::steady_clock::now() < end) {
     if (pulled() == Pulled::not_yet) ::sched_yield();
   }
 }

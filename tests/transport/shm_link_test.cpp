@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -192,6 +193,25 @@ TEST_CASE("a side that comes by writes a part of what the other pulls", "[transp
   Recorder recorder;
   CHECK(link.poll(recorder) == 1);
   CHECK(into == payload);
+}
+
+TEST_CASE("what another side had begun to write is not waited for once that has died", "[transport][shm]") {
+  SharedMemory made = SharedMemory::create(ShmLink::memory_bytes());
+  SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());
+  const std::size_t at = 2 * LineRing::bytes(ShmLink::kLines);
+  Sockets sockets;
+  // What it pulls is the memory of the link, and in it the claim of the last piece.
+  const std::span into(made.data(), made.size());
+  ShmLink link(std::move(sockets.here), std::move(mapped), true, ::getpid());
+  const std::uint64_t units = (made.size() + 4095) / 4096;
+  const std::uint64_t claims = std::uint64_t{1} << 48 | (units - 1) << 24 | 1;
+  std::vector<std::byte> payload(into.size());
+  std::memcpy(payload.data() + at, &claims, sizeof claims);
+  REQUIRE(link.pull(reinterpret_cast<std::uint64_t>(payload.data()), into, true) == Link::Pulled::not_yet);
+  sockets.there.reset();
+  const auto begin = std::chrono::steady_clock::now();
+  link.give_up_pull();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));
 }
 
 TEST_CASE("records that no rondo writes end the link", "[transport][shm]") {

@@ -56,7 +56,7 @@ Round broadcast_by(Algorithm algorithm) {
   };
 }
 
-/// Of less than 2 MiB, which the reader fetches.
+/// Which one of two ranks fetches, and the root writes a part of.
 void broadcast_fetched(Communicator& world) {
   static std::vector<float> data(kLongCount / 16);
   broadcast(world, std::span(data), 0, {Algorithm::direct});

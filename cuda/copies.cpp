@@ -39,40 +39,40 @@ class Copies::Running {
   explicit Running(Copy wanted) : copy(std::move(wanted)) {}
 
   Copy copy;
-  EventHandle done = nullptr;  // recorded once it is queued
+  bool queued = false;
+  EventHandle done = nullptr;  // recorded after it
+  // That came once it was queued; told when the device is done, or then.
+  std::exception_ptr failure;
+  std::chrono::steady_clock::time_point told_at;
 };
 
 bool Copies::stop(std::chrono::nanoseconds patience) noexcept {
-  if (running_.empty()) return true;
+  if (running_.empty() && left_.empty()) return true;
   if (!is_drained(patience)) return false;
   for (const auto& running : running_) {
     if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
     running->copy = {};
   }
   running_.clear();
+  left_.clear();
   return true;
+}
+
+bool Copies::is_drained() const noexcept {
+  try {
+    return stream_.idle();
+  } catch (const CudaError&) {
+    return true;  // the device has failed: nothing is moving any more
+  }
 }
 
 bool Copies::is_drained(std::chrono::nanoseconds patience) const noexcept {
-  try {
-    const auto until = std::chrono::steady_clock::now() + patience;
-    while (!stream_.idle()) {
-      if (std::chrono::steady_clock::now() > until) return false;
-      std::this_thread::yield();
-    }
-  } catch (const CudaError&) {
-    // The device has failed: nothing is moving any more.
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!is_drained()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
   }
   return true;
-}
-
-// What a copy holds must not go before it is over, also where that cannot be asked any more.
-void Copies::drain() noexcept {
-  try {
-    stream_.synchronize();
-  } catch (const CudaError&) {
-    // The device has failed: nothing is moving any more.
-  }
 }
 
 std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
@@ -83,6 +83,7 @@ std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_
   const Current current(context_);
   auto running = std::make_shared<Running>(Copy{});
   running->copy.ended = std::move(reached);
+  running->queued = true;
   running->done = events_.record(stream_.handle());
   return running_.emplace_back(std::move(running));
 }
@@ -96,19 +97,18 @@ bool Copies::order(const Running& running, StreamHandle stream) const {
 }
 
 std::size_t Copies::poll() {
-  if (running_.empty()) return 0;
+  if (!left_.empty() && is_drained()) left_.clear();
   std::size_t moved = 0;
   for (auto at = running_.begin(); at != running_.end();) {
     const std::shared_ptr<Running> running = *at;
     bool over = false;
-    std::exception_ptr error;
     try {
       const Current current(context_);
       moved += advance(*running, over) ? 1 : 0;
     } catch (const CudaError&) {
-      error = std::current_exception();
-      over = true;
-      drain();
+      running->failure = std::current_exception();
+      running->told_at = std::chrono::steady_clock::now() + kPatience;
+      over = !running->queued;
     }
     if (!over) {
       ++at;
@@ -116,7 +116,11 @@ std::size_t Copies::poll() {
     }
     at = running_.erase(at);
     if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
-    running->copy.ended(error);
+    running->copy.ended(running->failure);
+    if (running->failure && running->queued && !is_drained()) {
+      left_.push_back(running);
+      continue;
+    }
     // What it holds need not live as long as those who look at it.
     running->copy = {};
   }
@@ -125,7 +129,11 @@ std::size_t Copies::poll() {
 
 bool Copies::advance(Running& running, bool& over) {
   const Copy& copy = running.copy;
-  if (running.done == nullptr) {
+  if (running.failure) {
+    over = is_drained() || std::chrono::steady_clock::now() >= running.told_at;
+    return over;
+  }
+  if (!running.queued) {
     if (copy.given_up && copy.given_up()) {
       over = true;
       return true;
@@ -151,6 +159,7 @@ void Copies::queue(Running& running) {
   } else {
     driver.must(facts, driver.cuMemcpyDtoDAsync, copy.to, copy.from, copy.bytes, stream);
   }
+  running.queued = true;
   running.done = events_.record(stream);
 }
 

@@ -49,7 +49,8 @@ class Copies {
     std::function<bool()> ready;
     /// Nobody wants it any more: it is not queued if that has not happened yet.
     std::function<bool()> given_up;
-    /// Called once, when the copy is over or was not made. Whatever it holds is held until then.
+    /// Called once, when the copy is over or was not made. Whatever it holds is held until then, and where the driver
+    /// fails for as long as the device might use it.
     std::function<void(std::exception_ptr)> ended;
   };
 
@@ -70,7 +71,8 @@ class Copies {
   /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet.
   bool order(const Running& running, StreamHandle stream) const;
 
-  /// Returns how many were queued or have ended. Throws nothing: what fails is told.
+  /// Returns how many were queued or have ended. Throws nothing: what fails is told, of what is queued already once the
+  /// device has come to the end of the stream, or has had `kPatience` for that.
   std::size_t poll();
   bool idle() const noexcept { return running_.empty(); }
   /// Enough for a device that waits for nobody.
@@ -83,13 +85,14 @@ class Copies {
   /// Whether anything changed; `over` when it need not be looked at again.
   bool advance(Running& running, bool& over);
   void queue(Running& running);
+  bool is_drained() const noexcept;
   bool is_drained(std::chrono::nanoseconds patience) const noexcept;
-  void drain() noexcept;
 
   const PrimaryContext& context_;
   LocalEvents& events_;
   Stream stream_;
   std::list<std::shared_ptr<Running>> running_;
+  std::list<std::shared_ptr<Running>> left_;  ///< that have failed, and may be moving still
 };
 
 }  // namespace rondo::cuda

@@ -1,0 +1,92 @@
+#include "cuda/copies.hpp"
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rondo::cuda;
+using namespace rondo::testing;
+
+namespace {
+
+bool fails = false;
+Result query_or_fail(EventHandle event) { return fails ? Result{700} : driver_under_test().cuEventQuery(event); }
+
+Driver driver_that_fails() {
+  Driver driver = driver_under_test();
+  driver.cuEventQuery.function = query_or_fail;
+  return driver;
+}
+
+/// One copy to the host on a stream that is held up, on a device whose state cannot be asked any more.
+class FailedCopy {
+ public:
+  FailedCopy() {
+    {
+      const Current current(device.context);
+      device.driver().must(device.driver().cuEventCreate, &let_go, kEventDisableTiming);
+      device.driver().must(device.driver().cuEventRecord, let_go, device.stream.handle());
+      device.driver().must(device.driver().cuStreamWaitEvent, copies.stream(), let_go, 0U);
+    }
+    Copies::Copy copy;
+    copy.to_host = bytes->data();
+    copy.from = memory.address();
+    copy.bytes = bytes->size();
+    copy.ended = [this, held = bytes](const std::exception_ptr& failure) { error = failure; };
+    copies.start(std::move(copy));
+    fails = false;
+    copies.poll();
+    fails = true;
+    copies.poll();
+  }
+  ~FailedCopy() {
+    hold.let_go();
+    CHECK(copies.stop());
+    const Current current(device.context);
+    device.driver().cuEventDestroy(let_go);
+  }
+  /// By who started it and by the copy.
+  long users() const { return bytes.use_count(); }
+
+  Driver driver = driver_that_fails();
+  PrimaryContext context{driver, 0};
+  LocalEvents events{context};
+  Copies copies{context, events};
+  DeviceUnderTest device;
+  DeviceMemory memory{device.context, 64};
+  HeldStream hold{device};
+  EventHandle let_go = nullptr;
+  std::shared_ptr<std::array<std::byte, 64>> bytes = std::make_shared<std::array<std::byte, 64>>();
+  std::optional<std::exception_ptr> error;
+};
+
+}  // namespace
+
+TEST_CASE("a copy that cannot be asked about any more blocks nobody, and is told of when the device is done",
+          "[cuda][copies]") {
+  FailedCopy test;
+  CHECK(!test.error);
+  CHECK(!test.copies.idle());
+  test.hold.let_go();
+  while (!test.error) test.copies.poll();
+  CHECK_THROWS_AS(std::rethrow_exception(*test.error), CudaError);
+  CHECK(test.users() == 1);
+  CHECK(test.copies.idle());
+}
+
+TEST_CASE("of a device that does not get done its caller hears all the same, and what it may use is held",
+          "[cuda][copies]") {
+  FailedCopy test;
+  while (!test.error) test.copies.poll();
+  CHECK(test.copies.idle());
+  CHECK(test.users() == 2);
+  test.copies.poll();
+  CHECK(test.users() == 2);
+  CHECK(!test.copies.stop(std::chrono::nanoseconds(0)));
+  test.hold.let_go();
+  CHECK(test.copies.stop());
+  CHECK(test.users() == 1);
+}

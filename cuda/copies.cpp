@@ -88,6 +88,8 @@ std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_
   return running_.emplace_back(std::move(running));
 }
 
+bool Copies::is_queued(const Running& running) noexcept { return running.queued; }
+
 bool Copies::order(const Running& running, StreamHandle stream) const {
   if (running.done == nullptr) return false;
   const Driver& driver = context_.driver();

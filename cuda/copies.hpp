@@ -68,6 +68,7 @@ class Copies {
   /// CudaError.
   std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
 
+  static bool is_queued(const Running& running) noexcept;
   /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet.
   bool order(const Running& running, StreamHandle stream) const;
 

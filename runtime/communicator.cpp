@@ -44,13 +44,7 @@ class MessageWork final : public detail::Waitable {
       return {};
     }
   }
-  bool order(CudaStream stream) override {
-    if constexpr (std::same_as<Kind, ReceiveMessage>) {
-      return message_.order(stream);
-    } else {
-      return false;
-    }
-  }
+  bool order(CudaStream stream) override { return message_.order(stream); }
   void expire(detail::Time) override { message_.fail(detail::timed_out(message_)); }
   void abandon() override {
     message_.fail(std::make_exception_ptr(Error(Errc::peer_failed, message_.describe() + " was given up")));

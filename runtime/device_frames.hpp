@@ -64,8 +64,22 @@ struct DeviceUsed {
   cuda::EventTicket ticket;
 };
 
-using DeviceFrame = std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd,
-                                 DeviceEnded, DeviceUsed, DeviceWrite, DeviceWritten>;
+/// A stream here is to wait for the copy by which the other side ends a message: it shall say which event that is.
+/// Then, if the message ended otherwise first, it need not any more.
+struct DeviceAsk {
+  std::uint32_t message = 0;  ///< the asking side's number of it: its rts's id, or its cts's number
+};
+struct DeviceAskNoMore {
+  std::uint32_t message = 0;
+};
+struct DeviceQueued {
+  std::uint32_t message = 0;
+  cuda::EventTicket copied;
+};
+
+using DeviceFrame =
+    std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd, DeviceEnded, DeviceUsed,
+                 DeviceWrite, DeviceWritten, DeviceAsk, DeviceAskNoMore, DeviceQueued>;
 
 constexpr std::size_t kLongestDeviceFrame = 1 + sizeof(DeviceHello);
 
@@ -95,6 +109,9 @@ inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte>
   read(6, DeviceUsed{});
   read(7, DeviceWrite{});
   read(8, DeviceWritten{});
+  read(9, DeviceAsk{});
+  read(10, DeviceAskNoMore{});
+  read(11, DeviceQueued{});
   return decoded;
 }
 

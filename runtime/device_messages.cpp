@@ -35,14 +35,74 @@ DeviceOffer DeviceMessages::offer_of(const DeviceBuffer& buffer, int to) {
   return {};
 }
 
-void DeviceMessages::answered(int peer, std::uint32_t id) noexcept {
+void DeviceMessages::answered(int peer, std::uint32_t id) {
+  ended(peer, id);
   const auto found = offers_.find({peer, id});
   if (found == offers_.end()) return;
   (void)device().events.give_back(found->second);
   offers_.erase(found);
 }
 
+// For others' copies.
+
+bool DeviceMessages::order(int peer, std::uint32_t number, CudaStream stream) {
+  DevicePeers& peers = engine_.device_peers();
+  const auto [ask, is_new] = asks_.try_emplace({peer, number});
+  if (is_new) engine_.peer(peer).tell_of_device(encode_device_frame(DeviceAsk{number}));
+  if (!ask->second || !peers.reaches(peer)) return false;
+  const cuda::EventTicket copied = *ask->second;
+  asks_.erase(ask);
+  try {
+    peers.events(peer).wait(copied, handle_of(stream));
+    peers.used(peer, copied);
+  } catch (const cuda::CudaError& error) {
+    peers.used(peer, copied);
+    throw detail::error_of(error, "wait_on");
+  }
+  return true;
+}
+
+void DeviceMessages::ended(int peer, std::uint32_t number) {
+  const auto ask = asks_.find({peer, number});
+  if (ask == asks_.end()) return;
+  if (ask->second) {
+    engine_.device_peers().used(peer, *ask->second);
+  } else {
+    engine_.peer(peer).tell_of_device(encode_device_frame(DeviceAskNoMore{number}));
+  }
+  asks_.erase(ask);
+}
+
+void DeviceMessages::queued(Peer& peer, const DeviceQueued& copy) {
+  if (copy.copied.index >= RankDevice::kEvents) return peer.reject("it spoke of an event that there is not");
+  const auto ask = asks_.find({peer.world_rank(), copy.message});
+  if (ask == asks_.end()) return engine_.device_peers().used(peer.world_rank(), copy.copied);
+  ask->second = copy.copied;
+}
+
+void DeviceMessages::poll() {
+  std::erase_if(asked_, [this](const Key& ask) { return answer(ask); });
+}
+
+bool DeviceMessages::answer(const Key& ask) noexcept {
+  const auto copy = copying_.find(ask);
+  if (copy == copying_.end() || !cuda::Copies::is_queued(*copy->second->copy)) return false;
+  try {
+    const auto copied = device().events.record(device().copies.stream(), 1, owner_of(ask.first));
+    if (!copied) return false;
+    engine_.device_peers().introduce(ask.first);
+    engine_.peer(ask.first).tell_of_device(encode_device_frame(DeviceQueued{ask.second, *copied}));
+  } catch (const cuda::CudaError&) {
+    // They hear of the copy itself.
+  }
+  return true;
+}
+
 void DeviceMessages::gone(int peer) {
+  const auto is_theirs = [peer](const auto& key) { return key.first == peer; };
+  std::erase_if(asked_, is_theirs);
+  std::erase_if(asks_, [&](const auto& ask) { return is_theirs(ask.first); });
+  engine_.device().give_up_events(owner_of(peer));
   for (auto offer = offers_.lower_bound({peer, 0}); offer != offers_.end() && offer->first.first == peer;) {
     (void)device().events.give_back(offer->second);
     offer = offers_.erase(offer);
@@ -80,11 +140,14 @@ bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& 
     return !peers.ends(to) && engine_.device().is_due(*buffer);
   };
   copy.given_up = [buffer] { return buffer->given_up; };
-  copy.ended = [&message, &peer, buffer, use, receive = message.header.id](const std::exception_ptr& failure) mutable {
+  const Key key{peer.world_rank(), message.header.id};
+  copying_[key] = buffer;
+  copy.ended = [this, key, &message, &peer, buffer, use](const std::exception_ptr& failure) mutable {
     use.reset();
+    copying_.erase(key);
     if (buffer->given_up) return;
     if (failure) return message.fail(error_of(failure, message));
-    peer.tell_of_device(encode_device_frame(DeviceWritten{receive}));
+    peer.tell_of_device(encode_device_frame(DeviceWritten{key.second}));
     message.complete();
   };
   buffer->copy = device().copies.start(std::move(copy));
@@ -127,6 +190,8 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   message.state_ = ReceiveMessage::State::pulling;
   message.arrived_ = static_cast<std::size_t>(rts.bytes);
   message.expect_from(peer);
+  const Key key{peer.world_rank(), rts.id};
+  copying_[key] = buffer;
   buffer->copy = device().copies.start(
       {.to = buffer->address,
        .from = use->address(),
@@ -139,8 +204,9 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
            },
        .given_up = [buffer] { return buffer->given_up; },
        .ended =
-           [&message, &peer, buffer, use, rts](const std::exception_ptr& failure) mutable {
+           [this, key, &message, &peer, buffer, use, rts](const std::exception_ptr& failure) mutable {
              use.reset();
+             copying_.erase(key);
              peer.decline(rts);
              if (buffer->given_up) return;
              message.complete(failure ? error_of(failure, message) : nullptr);
@@ -154,6 +220,7 @@ bool DeviceMessages::let_write(ReceiveMessage& message, Peer& peer, const FrameH
   write.message = rts.id;
   write.place = engine_.device_peers().expose(peer.world_rank(), buffer->memory, buffer->address);
   if (write.place.region == 0) return false;
+  message.may_be_written_ = true;
   clear_when_due(message, peer, rts, write);
   return true;
 }

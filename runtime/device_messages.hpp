@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "runtime/device_peers.hpp"
@@ -34,8 +35,10 @@ class DeviceMessages {
   // Sends.
   /// Says in the rts where the payload lies, where that rank of the world may be able to map it.
   void offer(SendMessage& message, int to);
+  /// It has, and there was no answer yet.
+  bool is_offered(int peer, std::uint32_t id) const { return offers_.contains({peer, id}); }
   /// The peer has answered that rts, in whatever way.
-  void answered(int peer, std::uint32_t id) noexcept;
+  void answered(int peer, std::uint32_t id);
   /// The receiver of an rts has said where the payload may be written.
   void may_write(int peer, const DeviceWrite& write) { writes_[{peer, write.message}] = write; }
   /// Its receiver is ready: writes the payload there, or else fetches it.
@@ -55,18 +58,40 @@ class DeviceMessages {
   void store(ReceiveMessage& message, std::shared_ptr<const std::byte> from, std::size_t bytes,
              std::function<void()> free);
 
+  // Copies of the other side, for which a stream here is to wait.
+  /// What is queued on the stream from here on comes after the copy by which that rank ends a message, of which this
+  /// one has told it by this number. False: it has been asked whether the copy is queued. Throws Error.
+  bool order(int peer, std::uint32_t number, CudaStream stream);
+  /// The copy itself may be over: who was asked has no more to say.
+  void ended(int peer, std::uint32_t number);
+  void queued(Peer& peer, const DeviceQueued& copy);
+  // Copies of this rank, for which the other side's may.
+  void ask(int peer, const DeviceAsk& ask) { asked_.insert({peer, ask.message}); }
+  void ask_no_more(int peer, const DeviceAskNoMore& ask) { asked_.erase({peer, ask.message}); }
+  /// Answers what has been asked. Never blocks, never throws.
+  void poll();
+
   void gone(int peer);
 
  private:
+  /// A message: the other rank, and that one's or this one's number of it.
+  using Key = std::pair<int, std::uint32_t>;
   /// There is one.
   RankDevice::Opened& device() const;
   DeviceOffer offer_of(const DeviceBuffer& buffer, int to);
   bool write(SendMessage& message, Peer& peer, const DeviceWrite& where);
   bool let_write(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
+  /// False: nothing can be said yet.
+  bool answer(const Key& ask) noexcept;
+  /// Whose are the events that a rank waits for to know of this one's copies.
+  static std::uint64_t owner_of(int peer) noexcept { return ~static_cast<std::uint64_t>(peer); }
 
   Engine& engine_;
-  std::map<std::pair<int, std::uint32_t>, cuda::EventTicket> offers_;  ///< of this rank, by the receiver and the rts
-  std::map<std::pair<int, std::uint32_t>, DeviceWrite> writes_;        ///< and what was answered
+  std::map<Key, cuda::EventTicket> offers_;               ///< of this rank, by the receiver and the rts
+  std::map<Key, DeviceWrite> writes_;                     ///< and what was answered
+  std::map<Key, std::optional<cuda::EventTicket>> asks_;  ///< of this rank, by its own number
+  std::set<Key> asked_;                                   ///< of others, by theirs
+  std::map<Key, std::shared_ptr<DeviceBuffer>> copying_;  ///< what they may ask about
 };
 
 }  // namespace rondo::detail

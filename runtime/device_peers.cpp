@@ -107,7 +107,9 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
   // On the way when its owner ended it.
   if (!remote->imports->has(place.region) && place.region <= remote->last_described) return std::nullopt;
   try {
-    return use(*remote->imports, place, bytes);
+    auto used = use(*remote->imports, place, bytes);
+    remote->why_not.clear();
+    return used;
   } catch (const cuda::CudaError& error) {
     remote->why_not = error.what();
     if (remote->seen || means_no_room(error.code())) {
@@ -257,6 +259,12 @@ void DevicePeers::take(Peer& peer, Remote& remote, const DeviceFrame& frame) {
     engine_.device_messages().may_write(peer.world_rank(), *write);
   } else if (const auto* written = std::get_if<DeviceWritten>(&frame)) {
     peer.written(written->receive);
+  } else if (const auto* ask = std::get_if<DeviceAsk>(&frame)) {
+    engine_.device_messages().ask(peer.world_rank(), *ask);
+  } else if (const auto* no_more = std::get_if<DeviceAskNoMore>(&frame)) {
+    engine_.device_messages().ask_no_more(peer.world_rank(), *no_more);
+  } else if (const auto* queued = std::get_if<DeviceQueued>(&frame)) {
+    engine_.device_messages().queued(peer, *queued);
   } else if (const auto* used = std::get_if<DeviceUsed>(&frame)) {
     const bool known = engine_.device().opened() && device().events.give_back(used->ticket);
     if (!known) throw cuda::RegionError("it used an event that there is not");

@@ -217,6 +217,7 @@ std::size_t Engine::poll(bool everything) {
     });
   }
   moved += device_.poll();
+  device_messages_.poll();
   device_peers_.poll();
   if (!later_.empty()) finish_what_is_over();
   if (control_ && everything) moved += poll_control();

@@ -119,6 +119,19 @@ void SendMessage::withdraw() noexcept {
   peer_->take_back(*this);
 }
 
+bool SendMessage::order(CudaStream stream) {
+  if (!device_) return false;
+  DeviceMessages& messages = group_.engine().device_messages();
+  switch (state_) {
+    case State::in_link: return header.kind != FrameKind::rts;
+    case State::awaits_cts:
+      return messages.is_offered(peer_->world_rank(), header.id) &&
+             messages.order(peer_->world_rank(), header.id, stream);
+    case State::fetching: return group_.engine().device().order(*device_, stream);
+    default: return false;
+  }
+}
+
 std::string SendMessage::describe() const {
   return fmt::format("send of {} bytes to rank {} with tag {}", whole_.size(), peer_rank_, header.tag);
 }
@@ -294,8 +307,13 @@ void ReceiveMessage::withdraw() noexcept {
   }
 }
 
-bool ReceiveMessage::order(CudaStream stream) const {
-  return device_ && missing_bytes() == 0 && group_.engine().device().order(*device_, stream);
+bool ReceiveMessage::order(CudaStream stream) {
+  if (!device_) return false;
+  if (state_ == State::awaits_data && may_be_written_) {
+    const auto number = source_->number_of(*this);
+    return number && group_.engine().device_messages().order(source_->world_rank(), *number, stream);
+  }
+  return missing_bytes() == 0 && group_.engine().device().order(*device_, stream);
 }
 
 // Once matched, a receive from any source waits for one; once all is here, only for the device.

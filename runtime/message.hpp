@@ -97,6 +97,9 @@ class SendMessage final : public Message, public Outgoing {
   std::string describe() const override;
   std::string missing() const override;
   std::string advice() const override;
+  /// What is queued on the stream from here on comes after the memory of a device has been read. False: it is not known
+  /// yet when that will be. Throws Error.
+  bool order(CudaStream stream);
 
  private:
   friend class Peer;
@@ -132,8 +135,9 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   ~ReceiveMessage() override;
 
   const Status& status() const noexcept { return status_; }
-  /// What is queued on the stream from here on comes after the payload is there. False: that is not known yet.
-  bool order(CudaStream stream) const;
+  /// What is queued on the stream from here on comes after the payload is there. False: that is not known yet. Throws
+  /// Error.
+  bool order(CudaStream stream);
   bool awaits(int member) const noexcept override;
   std::string describe() const override;
   std::string missing() const override;
@@ -172,6 +176,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   std::byte* scratch_ = nullptr;      // for a fold whose payload comes bit by bit
   std::size_t arrived_ = 0;           // of the payload, as far as nothing more is needed of the sender
   std::size_t copying_ = 0;           // pieces of it on their way to the device
+  bool may_be_written_ = false;       // by the sender, to the device
   Status status_;
 };
 

@@ -322,7 +322,14 @@ ReceiveMessage* Peer::awaiting(std::uint32_t id) const {
   return found == awaiting_data_.end() ? nullptr : found->second;
 }
 
+std::optional<std::uint32_t> Peer::number_of(const ReceiveMessage& receive) const {
+  const auto found = std::find_if(awaiting_data_.begin(), awaiting_data_.end(),
+                                  [&](const auto& entry) { return entry.second == &receive; });
+  return found == awaiting_data_.end() ? std::nullopt : std::optional(found->first);
+}
+
 ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
+  engine_.device_messages().ended(world_rank_, id);
   ReceiveMessage* const receive = awaiting(id);
   std::erase_if(awaiting_data_, [&](const auto& entry) { return entry.first == id; });
   return receive;

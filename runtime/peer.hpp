@@ -73,6 +73,8 @@ class Peer final : public Sink {
   void clear(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
+  /// By which number the sender knows it, once it has been told that the payload may come.
+  std::optional<std::uint32_t> number_of(const ReceiveMessage& receive) const;
   /// The place of a payload that is still to come is gone.
   void forget(Unexpected& message);
   /// What has come in the slot `number` - 1 is out of the way; 0: the oldest piece in no slot.

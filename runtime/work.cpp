@@ -54,7 +54,7 @@ void Work::wait_on(CudaStream stream) {
     Progress::Entry entry(engine_->progress());
     engine_->device().check_stream(stream, "wait_on");
     bool ordered = false;
-    const auto done = [&] { return waitable_->finished() || (ordered = waitable_->order(stream)); };
+    const auto done = [&] { return waitable_->finished() || ordered || (ordered = waitable_->order(stream)); };
     engine_->progress().until(entry, done, waitable_->deadline);
     if (ordered) return engine_->finish_later(std::move(waitable_));
   }

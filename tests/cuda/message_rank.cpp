@@ -264,6 +264,55 @@ void stream_waits(Communicator& world) {
   }
 }
 
+/// The stream of one rank waits for the other's copy, not the host: what is queued on it next comes after that.
+void stream_waits_for_other(Communicator& world, int waiting) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 100'000;
+  const auto sent = pattern(0, 1, kBytes);
+  const Buffer buffer(world, kBytes);
+  if (world.rank() == 0) put(device, buffer, 0, sent);
+  Work work = world.rank() == 0 ? world.isend(buffer.span(stream_of(device)), 1)
+                                : world.irecv(buffer.span(stream_of(device)), 0);
+  std::vector<std::byte> after(kBytes);
+  char word = 0;
+  if (world.rank() == waiting) {
+    work.wait_on(stream_of(device));
+    world.send(std::span(&word, 1), 1 - waiting, Tag{1});
+    if (world.rank() == 0) {
+      const rondo::cuda::Current current(device.context);
+      device.driver().must(device.driver().cuMemsetD8Async, address_of(buffer), static_cast<unsigned char>(0xee),
+                           kBytes, device.stream.handle());
+    } else {
+      device.read(address_of(buffer), after);
+    }
+    device.stream.synchronize();
+  } else {
+    world.recv(std::span(&word, 1), waiting, Tag{1});
+    if (rondo::testing::is_stand_in()) require(!work.test(), "its copy is over already");
+    work.wait();
+    if (world.rank() == 1) after = device.content(address_of(buffer), kBytes);
+  }
+  require(world.rank() == 0 || after == sent, "what was sent before the stream went on");
+  barrier(world);
+}
+
+/// The same of many messages, in both directions, whose copies may be over before anybody asks.
+void streams_wait_for_each_other(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 3000;
+  const int other = 1 - world.rank();
+  for (int round = 0; round < 100; ++round) {
+    const Buffer out(world, kBytes), in(world, kBytes);
+    put(device, out, 0, pattern(world.rank(), round, kBytes));
+    Work sent = world.isend(out.span(stream_of(device)), other);
+    Work received = world.irecv(in.span(stream_of(device)), other);
+    sent.wait_on(stream_of(device));
+    received.wait_on(stream_of(device));
+    check(device, in, 0, pattern(other, round, kBytes), "one of many");
+    if (round % 3 == 0) barrier(world);
+  }
+}
+
 const rondo::testing::Acts kActs{
     {"around", around},
     {"many", many},
@@ -278,6 +327,9 @@ const rondo::testing::Acts kActs{
     {"streams-apart", streams_apart},
     {"sender-leaves", sender_leaves},
     {"stream-waits", stream_waits},
+    {"sender-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 0); }},
+    {"streams-wait-for-each-other", streams_wait_for_each_other},
+    {"receiver-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 1); }},
 };
 
 }  // namespace

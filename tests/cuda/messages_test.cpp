@@ -115,6 +115,24 @@ TEST_CASE("a stream waits for what is received instead of the host", "[cuda][mes
   check_messages(2, "stream-waits");
 }
 
+TEST_CASE("a stream waits for the other side's copy instead of the host", "[cuda][messages]") {
+  const std::string act = GENERATE("sender-stream-waits", "receiver-stream-waits");
+  const std::string slow = "FAKECUDA_COPY_MS=300";
+  check_messages(2, act, {slow});
+  if (!is_stand_in()) return;
+  check_messages(2, act, {slow, "FAKECUDA_DEVICES=2"});
+  check_messages(2, act, {slow, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+  if (act == "sender-stream-waits") check_messages(2, act, {slow, "RONDO_TRANSPORT=tcp"});
+}
+
+TEST_CASE("a stream that waits for a copy which may be over already", "[cuda][messages]") {
+  for (const char* const nvlink : {"FAKECUDA_NVLINK=1", "FAKECUDA_NVLINK=0"}) {
+    for (const char* const seed : {"FAKECUDA_SEED=1", "FAKECUDA_SEED=2", "FAKECUDA_SEED=3"}) {
+      check_messages(2, "streams-wait-for-each-other", {"FAKECUDA_DEVICES=2", nvlink, seed});
+    }
+  }
+}
+
 TEST_CASE("mistakes with memory of devices are told at the call", "[cuda][messages]") { check_messages(2, "mistakes"); }
 
 TEST_CASE("what is refused of a device's memory names the call and the ranks", "[cuda][messages]") {

@@ -34,7 +34,7 @@ Task CollectiveOperation::on_device() {
     co_await done;
   } catch (const cuda::CudaError&) {
     const std::string name(to_string(call().collective));
-    throw error_of(std::current_exception(), name, {group().rank(), -1, name, number(), 0, 0, {}});
+    throw error_of(std::current_exception(), {}, {group().rank(), -1, name, number(), 0, 0, {}});
   }
 }
 

@@ -52,7 +52,9 @@ Prepared prepare(Group& group, const CollectiveCall& request, const RecentCalls:
 }
 
 std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall& request, const Prepared& prepared) {
-  return request.on_device() ? std::make_unique<DeviceCollective>(group, request, prepared.arguments) : nullptr;
+  if (!request.on_device()) return nullptr;
+  return naming(group.rank(), -1,
+                [&] { return std::make_unique<DeviceCollective>(group, request, prepared.arguments); });
 }
 
 /// What of it has `begun` is done already.

@@ -80,14 +80,7 @@ void check_tag(const Group& group, Tag tag, const char* operation) {
 // What a caller gave of a device, refused in the words of whoever looked at it.
 std::shared_ptr<detail::DeviceBuffer> begin(const Group& group, const detail::DeviceBytes& data, int peer,
                                             const char* operation) {
-  try {
-    return group.engine().device().begin(data, operation);
-  } catch (const Error& error) {
-    Error::Facts facts = error.facts();
-    facts.rank = group.rank();
-    facts.peer = peer;
-    throw Error(error.code(), error.cause(), std::move(facts));
-  }
+  return detail::naming(group.rank(), peer, [&] { return group.engine().device().begin(data, operation); });
 }
 
 [[noreturn]] void refuse_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {

@@ -17,6 +17,7 @@ namespace {
 
 using Allocation = rondo::detail::RankDevice::Allocation;
 using rondo::detail::Engine;
+using rondo::detail::naming;
 using rondo::detail::Progress;
 
 /// Others may be stuck with it.
@@ -68,10 +69,11 @@ std::shared_ptr<void> owned(const std::shared_ptr<Engine>& engine, const Allocat
 template <typename Start>
 void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_t bytes, std::size_t on_host,
           CudaStream stream, const Start& start) {
+  const Error::Facts facts{-1, -1, operation, 0, 0, 0, {}};
   if (on_host != bytes) {
-    throw Error(Errc::invalid_argument, fmt::format("{}: got {} bytes of the host's memory, wanted {}, as many as the "
-                                                    "buffer has",
-                                                    operation, on_host, bytes));
+    throw Error(Errc::invalid_argument,
+                fmt::format("got {} bytes of the host's memory, wanted {}, as many as the buffer has", on_host, bytes),
+                facts);
   }
   if (bytes == 0) return;
   Engine& engine = *std::get_deleter<Owner>(memory)->engine;
@@ -88,7 +90,12 @@ void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_
   });
   engine.progress().until(
       entry, [&] { return over; }, std::nullopt);
-  if (failure) throw rondo::detail::error_of(failure, operation, {});
+  if (failure) throw rondo::detail::error_of(failure, {}, facts);
+}
+
+/// The rank whose buffer it is; -1: an empty one, nobody's.
+int rank_of(const std::shared_ptr<void>& memory) {
+  return memory ? std::get_deleter<Owner>(memory)->engine->settings().rank : -1;
 }
 
 }  // namespace
@@ -99,31 +106,37 @@ std::string why_unavailable() { return driver().reason; }
 namespace detail {
 
 std::shared_ptr<void> allocate(Communicator& communicator, std::size_t bytes) {
-  CommunicatorAccess::group(communicator, "cuda::buffer");
+  constexpr const char* kOperation = "cuda::buffer";
+  const int rank = CommunicatorAccess::group(communicator, kOperation).rank();
   const std::shared_ptr<Engine>& engine = CommunicatorAccess::engine(communicator);
   Progress::Entry entry(engine->progress());
-  return owned(engine, engine->device().allocate(bytes), true);
+  return owned(engine, naming(rank, -1, [&] { return engine->device().allocate(bytes, kOperation); }), true);
 }
 
 std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::size_t bytes) {
-  CommunicatorAccess::group(communicator, "cuda::registration");
+  constexpr const char* kOperation = "cuda::registration";
+  const int rank = CommunicatorAccess::group(communicator, kOperation).rank();
   const std::shared_ptr<Engine>& engine = CommunicatorAccess::engine(communicator);
   Progress::Entry entry(engine->progress());
   rondo::detail::DeviceBytes memory;
   memory.data = data;
   memory.size = bytes;
-  return owned(engine, engine->device().find(memory, "cuda::registration"), false);
+  return owned(engine, naming(rank, -1, [&] { return engine->device().find(memory, kOperation); }), false);
 }
 
 void copy_from(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<const std::byte> host,
                CudaStream stream) {
-  copy("cuda::buffer::copy_from", memory, bytes, host.size(), stream,
-       [&](auto& device, const auto& buffer, const auto& ended) { device.write(buffer, host, -1, ended); });
+  naming(rank_of(memory), -1, [&] {
+    copy("cuda::buffer::copy_from", memory, bytes, host.size(), stream,
+         [&](auto& device, const auto& buffer, const auto& ended) { device.write(buffer, host, -1, ended); });
+  });
 }
 
 void copy_to(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<std::byte> host, CudaStream stream) {
-  copy("cuda::buffer::copy_to", memory, bytes, host.size(), stream,
-       [&](auto& device, const auto& buffer, const auto& ended) { device.read(buffer, host, -1, ended); });
+  naming(rank_of(memory), -1, [&] {
+    copy("cuda::buffer::copy_to", memory, bytes, host.size(), stream,
+         [&](auto& device, const auto& buffer, const auto& ended) { device.read(buffer, host, -1, ended); });
+  });
 }
 
 }  // namespace detail

@@ -38,7 +38,9 @@ Error error_of(const std::exception_ptr& failure, const std::string& what, Error
     std::rethrow_exception(failure);
   } catch (const cuda::CudaError& error) {
     facts.bytes_wanted = error.bytes();
-    return Error(Errc::cuda, fmt::format("{}: {}", what, error.what()), with_call(std::move(facts), error));
+    if (facts.peer < 0) facts.peer = error.peer();
+    const std::string text = what.empty() ? error.what() : fmt::format("{}: {}", what, error.what());
+    return Error(Errc::cuda, text, with_call(std::move(facts), error));
   }
 }
 
@@ -234,7 +236,7 @@ std::shared_ptr<DeviceScratch> RankDevice::scratch(std::size_t bytes) {
     allocation = {found->second, found->first};
     device.scratch.erase(found);
   } else {
-    allocation = allocate(bytes);
+    allocation = take(bytes);
   }
   const auto give_back = [&device](const DeviceScratch* over) {
     device.scratch.emplace(over->memory.bytes, over->address);
@@ -257,19 +259,24 @@ cuda::Device RankDevice::first_device(const cuda::Driver& driver) const {
   return number;
 }
 
-RankDevice::Allocation RankDevice::allocate(std::size_t bytes) {
-  // The driver shares whole blocks of this size.
-  constexpr std::size_t kBlock = std::size_t{2} << 20;
-  const cuda::Driver& driver = driver_for("cuda::buffer");
-  Allocation allocation;
-  allocation.bytes = std::max<std::size_t>((bytes + kBlock - 1) / kBlock, 1) * kBlock;
+RankDevice::Allocation RankDevice::allocate(std::size_t bytes, const char* operation) {
+  const cuda::Driver& driver = driver_for(operation);
   try {
     if (!opened_) opened_ = std::make_unique<Opened>(driver, first_device(driver));
-    const cuda::Current current(opened_->context);
-    driver.must({.peer = -1, .bytes = allocation.bytes}, driver.cuMemAlloc, &allocation.address, allocation.bytes);
+    return take(bytes);
   } catch (const cuda::CudaError& error) {
-    throw error_of(error, "cuda::buffer");
+    throw error_of(error, operation);
   }
+}
+
+RankDevice::Allocation RankDevice::take(std::size_t bytes) {
+  // The driver shares whole blocks of this size.
+  constexpr std::size_t kBlock = std::size_t{2} << 20;
+  const cuda::Driver& driver = opened_->context.driver();
+  Allocation allocation;
+  allocation.bytes = std::max<std::size_t>((bytes + kBlock - 1) / kBlock, 1) * kBlock;
+  const cuda::Current current(opened_->context);
+  driver.must({.peer = -1, .bytes = allocation.bytes}, driver.cuMemAlloc, &allocation.address, allocation.bytes);
   return allocation;
 }
 

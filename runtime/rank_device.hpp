@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <rondo/device_span.hpp>
 #include <rondo/error.hpp>
@@ -45,9 +46,21 @@ struct DeviceScratch {
 };
 
 /// A failure of the driver as users see it: a CudaError of something under way, and what came of a call. The text
-/// begins with `what`.
+/// begins with `what`. The peer is the failure's where `facts` have none.
 Error error_of(const std::exception_ptr& failure, const std::string& what, Error::Facts facts);
 Error error_of(const cuda::CudaError& refusal, const char* operation, const std::string& what = {});
+/// Does something that knows neither of this rank nor of its peer, whose errors are to name them.
+template <typename Call>
+auto naming(int rank, int peer, const Call& call) {
+  try {
+    return call();
+  } catch (const Error& error) {
+    Error::Facts facts = error.facts();
+    facts.rank = rank;
+    facts.peer = peer;
+    throw Error(error.code(), error.cause(), std::move(facts));
+  }
+}
 
 /// The device of this rank: that of the first memory that it speaks of. Nothing of CUDA is loaded before.
 ///
@@ -91,8 +104,8 @@ class RankDevice {
     cuda::Address address = 0;
     std::size_t bytes = 0;
   };
-  /// Of a size that others map without mapping anything else. Throws Error.
-  Allocation allocate(std::size_t bytes);
+  /// Of a size that others map without mapping anything else. Throws Error, naming the operation.
+  Allocation allocate(std::size_t bytes, const char* operation);
   /// The allocation in which this lies. Throws Error, naming the operation.
   Allocation find(const DeviceBytes& bytes, const char* operation);
   /// Throws CudaError.
@@ -140,6 +153,8 @@ class RankDevice {
   cuda::Device first_device(const cuda::Driver& driver) const;
   cuda::PointerFacts classify(const DeviceBytes& bytes, const cuda::Driver& driver, const char* operation) const;
   void start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended);
+  /// There is a device. Throws CudaError.
+  Allocation take(std::size_t bytes);
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);
 
   const int local_rank_;

@@ -52,10 +52,12 @@ void Work::wait_on(CudaStream stream) {
   if (!waitable_) return;
   {
     Progress::Entry entry(engine_->progress());
-    engine_->device().check_stream(stream, "wait_on");
     bool ordered = false;
-    const auto done = [&] { return waitable_->finished() || ordered || (ordered = waitable_->order(stream)); };
-    engine_->progress().until(entry, done, waitable_->deadline);
+    detail::naming(engine_->settings().rank, -1, [&] {
+      engine_->device().check_stream(stream, "wait_on");
+      const auto done = [&] { return waitable_->finished() || ordered || (ordered = waitable_->order(stream)); };
+      engine_->progress().until(entry, done, waitable_->deadline);
+    });
     if (ordered) return engine_->finish_later(std::move(waitable_));
   }
   wait();

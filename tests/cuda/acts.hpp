@@ -74,7 +74,10 @@ Error refused(Errc code, const std::string& text, const Call& call) {
 template <typename Call>
 void driver_refuses(const std::string& function, int result, const Call& call) {
   const Error error = refused(Errc::cuda, function + ": got CUDA_ERROR", call);
-  require(error.facts().cuda_call == function && error.facts().cuda_code == result, "the facts of an error");
+  const Error::Facts& facts = error.facts();
+  require(facts.cuda_call == function && facts.cuda_code == result, "the facts of an error");
+  // Which has no communicator.
+  require(facts.rank >= 0 || facts.operation == "any_span", "whose error it is");
 }
 
 /// The device whose memory a rank gets by `cuda::buffer`.

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <rondo/rondo.hpp>
 
 #include "runtime/rank_device.hpp"
@@ -111,9 +113,12 @@ void copied(Communicator& world) {
   }
   Buffer buffer(world, 100);
   std::vector<std::byte> host(99);
-  const std::string wanted = "got 99 bytes of the host's memory, wanted 100";
-  refused(rondo::Errc::invalid_argument, "cuda::buffer::copy_from: " + wanted, [&] { buffer.copy_from(host); });
-  refused(rondo::Errc::invalid_argument, "cuda::buffer::copy_to: " + wanted, [&] { buffer.copy_to(host); });
+  const auto wanted = [&](const char* operation) {
+    return fmt::format("rank {}: cuda::buffer::{}: got 99 bytes of the host's memory, wanted 100", world.rank(),
+                       operation);
+  };
+  refused(rondo::Errc::invalid_argument, wanted("copy_from"), [&] { buffer.copy_from(host); });
+  refused(rondo::Errc::invalid_argument, wanted("copy_to"), [&] { buffer.copy_to(host); });
   Buffer().copy_to({});
 }
 

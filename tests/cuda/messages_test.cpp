@@ -254,7 +254,10 @@ TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][mes
   CHECK(ended.status == 0);
   CHECK(ended.err.empty());
   for (const char* operation : {"isend", "irecv", "all_reduce", "all_gather", "wait_on"}) {
-    CHECK_THAT(ended.out, ContainsSubstring(std::string(operation) + ": got a stream that is being captured"));
+    for (const std::string rank : {"0", "1"}) {
+      const std::string who = "[" + rank + "] rondo: rank " + rank + ": ";
+      CHECK_THAT(ended.out, ContainsSubstring(who + operation + ": got a stream that is being captured"));
+    }
   }
 }
 

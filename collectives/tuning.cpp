@@ -75,7 +75,7 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
-    {C::reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 256 * KiB}},
+    {C::reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 1 * MiB}},
     {C::reduce, 8 * KiB, 9, 16, Crowd::oversubscribed, {linear, 0}},
     {C::reduce, kAnyBytes, 1, 2, Crowd::any, {tree, 256 * KiB}},
     {C::reduce, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
@@ -119,7 +119,7 @@ constexpr TuningRule kTable[] = {
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 0}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
-    {C::all_to_all, 64 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::all_to_all, 32 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 0}},
     {C::barrier, kAnyBytes, 3, 16, Crowd::oversubscribed, {linear, 0}},

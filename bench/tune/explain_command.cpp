@@ -42,11 +42,13 @@ std::string model_text(const Place& place) {
   const ArenaModel arena;
   return fmt::format(
       "model: by messages latency {:g} us, overhead {:g} us, gap {:g} us, {:g} ns a byte;\n"
-      "       in shared memory {} core{}, meeting {:g} us, turn {:g} us, {:g} ns a byte read or written\n",
+      "       in shared memory {} core{}, call {:g} us, meeting {:g} us, turn {:g} us, {:g} ns a byte read or "
+      "written,\n"
+      "       {:g} ns a byte copied out of another process\n",
       static_cast<double>(network.latency) / simulation::kMicrosecond,
       static_cast<double>(network.overhead) / simulation::kMicrosecond,
       static_cast<double>(network.gap) / simulation::kMicrosecond, network.gap_per_byte / 1e3, place.cores,
-      place.cores == 1 ? "" : "s", arena.meeting, arena.turn, arena.access);
+      place.cores == 1 ? "" : "s", arena.call, arena.meeting, arena.turn, arena.access, arena.pull);
 }
 
 /// Medians by choice.

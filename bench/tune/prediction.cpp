@@ -88,7 +88,7 @@ std::optional<double> microseconds_of_levels(const Question& question, const Pla
 simulation::LogGP network_of(Path path) {
   using simulation::kMicrosecond;
   using simulation::kNanosecond;
-  if (path == Path::tcp) return {600 * kNanosecond, 1500 * kNanosecond, kMicrosecond, 142, 70};
+  if (path == Path::tcp) return {600 * kNanosecond, 2300 * kNanosecond, kMicrosecond, 142, 70};
   return {100 * kNanosecond, 100 * kNanosecond, 50 * kNanosecond, 90, 70};
 }
 

@@ -1,5 +1,6 @@
 #include "cuda/copies.hpp"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -66,9 +67,22 @@ bool Copies::is_drained() const noexcept {
   }
 }
 
+// Also on streams that are not this one's.
+bool Copies::is_reached(const Running& running) const noexcept {
+  try {
+    const Current current(context_);
+    return running.done == nullptr || events_.done(running.done);
+  } catch (const CudaError&) {
+    return true;
+  }
+}
+
 bool Copies::is_drained(std::chrono::nanoseconds patience) const noexcept {
   const auto until = std::chrono::steady_clock::now() + patience;
-  while (!is_drained()) {
+  const auto all_reached = [this] {
+    return std::all_of(running_.begin(), running_.end(), [this](const auto& running) { return is_reached(*running); });
+  };
+  while (!is_drained() || !all_reached()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::yield();
   }
@@ -79,12 +93,12 @@ std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
   return running_.emplace_back(std::make_shared<Running>(std::move(copy)));
 }
 
-std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_ptr)> reached) {
+std::shared_ptr<Copies::Running> Copies::mark(StreamHandle stream, std::function<void(std::exception_ptr)> reached) {
   const Current current(context_);
   auto running = std::make_shared<Running>(Copy{});
   running->copy.ended = std::move(reached);
   running->queued = true;
-  running->done = events_.record(stream_.handle());
+  running->done = events_.record(stream);
   return running_.emplace_back(std::move(running));
 }
 

@@ -64,9 +64,10 @@ class Copies {
   std::shared_ptr<Running> start(Copy copy);
 
   StreamHandle stream() const noexcept { return stream_.handle(); }
-  /// Marks how far its user has queued on the stream: `reached` is called when the device has come there. Throws
-  /// CudaError.
-  std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
+  /// Marks how far its user has queued on the stream, or somebody on another: `reached` is called when the device has
+  /// come there. Throws CudaError.
+  std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached) { return mark(stream(), reached); }
+  std::shared_ptr<Running> mark(StreamHandle stream, std::function<void(std::exception_ptr)> reached);
 
   static bool is_queued(const Running& running) noexcept;
   /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet.
@@ -87,6 +88,7 @@ class Copies {
   bool advance(Running& running, bool& over);
   void queue(Running& running);
   bool is_drained() const noexcept;
+  bool is_reached(const Running& running) const noexcept;
   bool is_drained(std::chrono::nanoseconds patience) const noexcept;
 
   const PrimaryContext& context_;

@@ -54,11 +54,13 @@ bool DeviceMessages::order(int peer, std::uint32_t number, CudaStream stream) {
   asks_.erase(ask);
   try {
     peers.events(peer).wait(copied, handle_of(stream));
-    peers.used(peer, copied);
+    // Who frees memory waits for all of the device: not while this stream waits for a process that has died.
+    device().copies.mark(handle_of(stream), [](const std::exception_ptr&) {});
   } catch (const cuda::CudaError& error) {
     peers.used(peer, copied);
     throw detail::error_of(error, "wait_on");
   }
+  peers.used(peer, copied);
   return true;
 }
 

@@ -80,6 +80,25 @@ void message(Communicator& world, int sender, int copier, std::size_t bytes = kB
   require(rank != copier || copying(), "nobody waited for the device");
 }
 
+/// Rank 1 copies, and is killed when rank 0's stream waits for that.
+void stream_waits(Communicator& world, int sender) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, kBytes);
+  const int rank = world.rank();
+  const auto stream = stream_of(device);
+  Work work = rank == sender ? world.isend(buffer.span(stream), 1 - rank) : world.irecv(buffer.span(stream), 1 - rank);
+  char word = 0;
+  if (rank == kVictim) {
+    world.recv(std::span(&word, 1), 0, rondo::Tag{1});
+    require(copying(), "the stream of rank 0 waits for a copy");
+    kill(::getpid());
+  }
+  work.wait_on(stream);
+  world.send(std::span(&word, 1), kVictim, rondo::Tag{1});
+  Work heard = world.irecv(std::span(&word, 1), kVictim);
+  hear_of_it(heard);
+}
+
 /// All copy when rank 1 dies, what it has among it.
 void all_gather_by(Communicator& world, Algorithm algorithm) {
   const DeviceUnderTest device(own_device(world));
@@ -124,6 +143,8 @@ const rondo::testing::Acts kActs{
     {"receiver-while-it-copies-pieces", [](Communicator& world) { message(world, 0, 1, kManyPieces); }},
     {"sender-while-it-copies-pieces", [](Communicator& world) { message(world, 1, 1, kManyPieces); }},
     {"receiver-while-sender-copies-pieces", [](Communicator& world) { message(world, 0, 0, kManyPieces); }},
+    {"receiver-for-a-stream", [](Communicator& world) { stream_waits(world, 0); }},
+    {"sender-for-a-stream", [](Communicator& world) { stream_waits(world, 1); }},
     {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},
     {"all-gather-by-messages", [](Communicator& world) { all_gather_by(world, Algorithm::ring); }},
     {"all-reduce-mapped", [](Communicator& world) { all_reduce_by(world, Algorithm::sliced); }},

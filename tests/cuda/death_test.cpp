@@ -31,6 +31,8 @@ void check_death(int ranks, const std::string& act, std::vector<std::string> var
     INFO(failure.ended.out << failure.ended.err);
     check_heard(failure, ranks);
     CHECK_THAT(failure.ended.err, !ContainsSubstring("exited with status 3"));
+    // Nobody had to be killed because it waited for its device.
+    if (HOW_SOON_COUNTS) CHECK_THAT(failure.ended.err, !ContainsSubstring("after the first signal"));
   });
 }
 
@@ -55,6 +57,13 @@ TEST_CASE(
   check_death(2, "receiver-while-it-copies-pieces", apart);
   check_death(2, "sender-while-it-copies-pieces", apart);
   check_death(2, "receiver-while-sender-copies-pieces", apart);
+}
+
+TEST_CASE("a rank that is killed in the middle of a copy for which a stream waits fails the other one at once",
+          "[cuda][death][stand-in]") {
+  if (!is_stand_in()) return;
+  check_death(2, "receiver-for-a-stream");
+  check_death(2, "sender-for-a-stream", {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
 }
 
 TEST_CASE("a rank that is killed in the middle of a collective's copies fails the others at once",

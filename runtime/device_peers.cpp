@@ -31,12 +31,12 @@ DevicePeers::~DevicePeers() {
 RankDevice::Opened& DevicePeers::device() const { return *engine_.device().opened(); }
 
 void DevicePeers::stage_instead(const std::string& why) {
-  if (said_.insert(why).second) engine_.log().warn("device memory goes through the host: {}", why);
+  if (engine_.first_time(why)) engine_.log().warn("device memory goes through the host: {}", why);
 }
 
 void DevicePeers::stage_as_apart() {
   const std::string why = "some ranks are on other hosts, or RONDO_TRANSPORT has none share memory";
-  if (said_.insert(why).second) engine_.log().info("device memory goes through the host: {}", why);
+  if (engine_.first_time(why)) engine_.log().info("device memory goes through the host: {}", why);
 }
 
 // What others may know of this rank.

@@ -121,7 +121,6 @@ class DevicePeers {
   Engine& engine_;
   std::map<int, Remote> remotes_;
   std::set<cuda::Address> retiring_;
-  std::set<std::string> said_;  ///< reasons for staging that the log has
 };
 
 }  // namespace rondo::detail

@@ -85,6 +85,8 @@ class Engine {
   const Settings& settings() const noexcept { return settings_; }
   const Clock& clock() const noexcept { return clock_; }
   const Log& log() const noexcept { return log_; }
+  /// Whether nothing was said of this reason yet: what a rank does without is said once for each.
+  bool first_time(const std::string& reason) { return told_reasons_.insert(reason).second; }
   Progress& progress() noexcept { return progress_; }
   Control* control() const noexcept { return control_; }
   Connector* connector() const noexcept { return connector_; }
@@ -183,6 +185,7 @@ class Engine {
   const Clock& clock_;
   Waiter& waiter_;
   const Log log_;
+  std::set<std::string> told_reasons_;
   Connector* connector_ = nullptr;
   Control* control_ = nullptr;
 

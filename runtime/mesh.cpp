@@ -331,12 +331,13 @@ void Mesh::attach(Attempt& attempt) {
 void Mesh::tell(const Attempt& attempt, const Link& link, const std::string& reason) {
   const bool expected = config_.transport == Transport::automatic &&
                         same_kernel(mine_.host_id, addresses_[static_cast<std::size_t>(attempt.rank)].host_id);
-  if (expected && !reason.empty() && told_reasons_.insert(reason).second) {
+  if (expected && !reason.empty() && engine_->first_time(reason)) {
     log_.warn("no shared memory with ranks of this host, {} instead: {} (first with rank {})", link.transport(), reason,
               attempt.rank);
   }
-  log_.info("rank {}: {}, connected from {}{}{}{}", attempt.rank, link.transport(),
-            attempt.started_here ? "here" : "there", link.pull_from() > 0 ? ", long messages by process_vm_readv" : "",
+  const std::string long_messages = link.long_messages();
+  log_.info("rank {}: {}, connected from {}{}{}{}{}", attempt.rank, link.transport(),
+            attempt.started_here ? "here" : "there", long_messages.empty() ? "" : ", long messages ", long_messages,
             reason.empty() ? "" : ", no shared memory: ", reason);
 }
 

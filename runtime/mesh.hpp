@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,7 +79,6 @@ class Mesh final : public Connector {
   std::uint32_t attempt_ = 0;
   JobKey key_;
   std::vector<Address> addresses_;
-  std::set<std::string> told_reasons_;  // for which there is no shared memory with some rank of this host
 
   std::map<int, std::unique_ptr<Attempt>> connecting_;  // by rank: started here
   std::vector<std::unique_ptr<Attempt>> accepted_;      // started by others

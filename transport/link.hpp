@@ -129,6 +129,8 @@ class Link {
 
   /// "tcp", "unix", "shm", "loopback": for logs and the benchmark.
   virtual std::string_view transport() const = 0;
+  /// "by process_vm_readv", "through the ring: ..." and why; nothing where there is but one way.
+  virtual std::string long_messages() const { return {}; }
 };
 
 /// First in, first out, linked through the frames themselves.

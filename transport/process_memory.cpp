@@ -5,6 +5,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace rondo::detail {
 namespace {
 
@@ -41,7 +43,9 @@ ProcessWord ProcessWord::own() {
 
 bool ProcessWord::found_in(pid_t process) const {
   std::uint64_t found = ~value;
-  return value != 0 && read_process(process, address, std::as_writable_bytes(std::span(&found, 1))) && found == value;
+  if (!read_process(process, address, std::as_writable_bytes(std::span(&found, 1)))) return false;
+  errno = ESRCH;
+  return value != 0 && found == value;
 }
 
 bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> into) {

@@ -17,6 +17,7 @@ struct ProcessWord {
   /// Of this process. From the first time on, processes of the same parent may read this one where the system wants
   /// that to be said.
   static ProcessWord own();
+  /// False: `errno` tells why; ESRCH: what has that number is another process.
   bool found_in(pid_t process) const;
 };
 

@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 #include <cerrno>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -24,8 +26,16 @@ void check_file_size_limit(std::size_t bytes) {
 
 }  // namespace
 
+std::size_t memory_of_machine() noexcept {
+  struct sysinfo machine {};
+  if (::sysinfo(&machine) != 0) return std::numeric_limits<std::size_t>::max();
+  return (static_cast<std::size_t>(machine.totalram) + machine.totalswap) * machine.mem_unit;
+}
+
 SharedMemory SharedMemory::create(std::size_t bytes) {
   check_file_size_limit(bytes);
+  // Or the kernel would give all that there is, and then end some process.
+  if (bytes > memory_of_machine()) fail(ENOMEM, "more than this machine has");
   Descriptor descriptor(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) fail(errno, "memfd_create");
   // Unlike a first touch, which would kill the process, this says when there is no memory.
@@ -39,6 +49,8 @@ SharedMemory SharedMemory::create(std::size_t bytes) {
 }
 
 SharedMemory SharedMemory::map(Descriptor descriptor, std::size_t bytes) {
+  // So the system passes one on where there is no room for it.
+  if (!descriptor) fail(EMFILE, "its descriptor");
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) fail(errno, "shared memory that was offered");
   const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);

@@ -67,10 +67,12 @@ JointCopy::Shared& joint_copy(const SharedMemory& memory, std::size_t lines, std
 
 }  // namespace
 
-ShmLink::ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines)
+ShmLink::ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines,
+                 std::string unreadable)
     : socket_(std::move(socket)),
       memory_(std::move(memory)),
       readable_pid_(readable_pid),
+      unreadable_(std::move(unreadable)),
       reads_(joint_copy(memory_, lines, made_here ? 0 : 1)),
       writes_(joint_copy(memory_, lines, made_here ? 1 : 0)) {
   memory_.close_descriptor();

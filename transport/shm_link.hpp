@@ -31,8 +31,9 @@ class ShmLink final : public Link {
   }
 
   /// The two sides of one `memory` of `memory_bytes(lines)`, one of which made it. `readable_pid`: the other process,
-  /// when `pull` may be tried; else 0.
-  ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines = kLines);
+  /// when `pull` may be tried; else 0, and `unreadable` says why.
+  ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines = kLines,
+          std::string unreadable = "its memory could be read no more");
 
   void send(Outgoing& frame) override;
   bool send_now(Outgoing& frame) override;
@@ -60,6 +61,9 @@ class ShmLink final : public Link {
   Pulled pulled() override;
   void give_up_pull() noexcept override;
   std::string_view transport() const override { return "shm"; }
+  std::string long_messages() const override {
+    return readable_pid_ != 0 ? "by process_vm_readv" : "through the ring: " + unreadable_;
+  }
 
  private:
   static constexpr std::size_t kPullFrom = 16 << 10;
@@ -80,8 +84,9 @@ class ShmLink final : public Link {
   RingWriter out_;
   RingReader in_;
   pid_t readable_pid_;
-  JointCopy::Shared& reads_;   // of this side
-  JointCopy::Shared& writes_;  // for the other
+  const std::string unreadable_;  // why, once that is 0
+  JointCopy::Shared& reads_;      // of this side
+  JointCopy::Shared& writes_;     // for the other
   std::optional<JointRead> joint_;
   std::uint64_t last_joint_ = 0;
   bool ended_ = false;  // nobody reads or writes at the other side any more

@@ -84,13 +84,19 @@ ShmOffer::Progress ShmOffer::receive(const Descriptor& socket) {
 void ShmOffer::probe(const Descriptor& socket, const Message& other) {
   ucred credentials{};
   socklen_t length = sizeof credentials;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || credentials.pid <= 0) return;
-  if (other.word.found_in(credentials.pid)) readable_pid_ = credentials.pid;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || credentials.pid <= 0) {
+    unreadable_ = "the other process is not seen from here";
+  } else if (other.word.found_in(credentials.pid)) {
+    readable_pid_ = credentials.pid;
+  } else {
+    unreadable_ = "process_vm_readv: " + std::generic_category().message(errno);
+  }
 }
 
 std::unique_ptr<Link> ShmOffer::make_link(Descriptor socket) {
   if (!refusal_.empty()) return std::make_unique<SocketLink>(std::move(socket));
-  return std::make_unique<ShmLink>(std::move(socket), std::move(memory_), offers_, readable_pid_);
+  return std::make_unique<ShmLink>(std::move(socket), std::move(memory_), offers_, readable_pid_, ShmLink::kLines,
+                                   unreadable_);
 }
 
 }  // namespace rondo::detail

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/deny_reading.hpp"
 #include "tests/support/frames.hpp"
 #include "tests/support/shm_pair.hpp"
 #include "transport/resting.hpp"
@@ -65,6 +67,30 @@ TEST_CASE("two sides agree on shared memory, or say why not", "[transport][shm]"
   CHECK(agree(ShmOffer(true, ""), ShmOffer(false, "")) == Answer("shm", ""));
   CHECK(agree(ShmOffer(true, "not here"), ShmOffer(false, "")) == Answer("unix", "not here"));
   CHECK(agree(ShmOffer(true, ""), ShmOffer(false, "not there")) == Answer("unix", "not there"));
+}
+
+TEST_CASE("a link says which way long messages go, and why", "[transport][shm]") {
+  const auto said = [] {
+    Sockets sockets;
+    ShmOffer offers(true, "");
+    ShmOffer accepts(false, "");
+    offers.step(sockets.here);
+    accepts.step(sockets.there);
+    offers.step(sockets.here);
+    return offers.make_link(std::move(sockets.here))->long_messages();
+  };
+  CHECK(said() == "by process_vm_readv");
+  std::string refused;
+  std::thread([&] {
+    deny_reading();
+    refused = said();
+  }).join();
+  CHECK(refused == "through the ring: process_vm_readv: Operation not permitted");
+
+  auto [left, right] = shm_pair();
+  std::vector<std::byte> into(100);
+  CHECK(right->pull(8, into, false) == Link::Pulled::no);
+  CHECK(right->long_messages() == "through the ring: its memory could be read no more");
 }
 
 TEST_CASE("where files may not be as long as the memory, both sides hear of it and nobody is killed",

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -24,7 +26,10 @@ class Allocation final : public Operation {
       : Operation(group, call, std::nullopt), part_bytes_(part_bytes) {}
 
   SharedMemory memory;
+  Refusal refusal;
   std::uint64_t region = 0;
+
+  std::size_t memory_bytes() const { return static_cast<std::size_t>(group().size()) * part_bytes_; }
 
  private:
   Task body() override {
@@ -46,18 +51,38 @@ class Allocation final : public Operation {
       co_return;
     }
     // Numbers of communicators are spread over all 64 bits; those of their regions lie beside them.
-    Task shared = share_memory(*this, group().everybody(), group().id() + region,
-                               static_cast<std::size_t>(size) * part_bytes_, memory);
+    Task shared = share_memory(*this, group().everybody(), group().id() + region, memory_bytes(), memory, refusal);
     co_await shared;
   }
 
   const std::size_t part_bytes_;
 };
 
-std::shared_ptr<std::byte> ordinary(std::size_t bytes) {
-  auto* const memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kPageBytes}));
-  std::fill_n(memory, bytes, std::byte{});
-  return {memory, [](std::byte* data) { ::operator delete (data, std::align_val_t{kPageBytes}); }};
+Error refused(const Group& group, Errc code, const std::string& cause) {
+  return {code, cause, {group.rank(), -1, "allocate", 0, 0, 0, {}}};
+}
+
+/// Says why it is not shared, where the ranks might have had it so.
+std::shared_ptr<std::byte> ordinary(Group& group, const Allocation& allocation, std::size_t bytes) {
+  std::string why;
+  if (allocation.refusal) {
+    why = allocation.refusal.text(allocation.memory_bytes());
+  } else if (group.size() > 1) {
+    why = "not all ranks may share memory";
+  }
+  group.commons().regions().refuse(why);
+  void* const memory =
+      bytes > memory_of_machine() ? nullptr : ::operator new (bytes, std::align_val_t{kPageBytes}, std::nothrow);
+  if (!memory) {
+    const std::string shared = allocation.refusal ? "; nor shared: " + why : "";
+    throw refused(group, Errc::system, fmt::format("there is no memory of {} bytes{}", bytes, shared));
+  }
+  std::memset(memory, 0, bytes);
+  if (allocation.refusal) {
+    allocation.refusal.tell(group.engine(), "allocate", "ordinary memory", allocation.memory_bytes());
+  }
+  return {static_cast<std::byte*>(memory),
+          [](std::byte* data) { ::operator delete (data, std::align_val_t{kPageBytes}); }};
 }
 
 }  // namespace
@@ -66,9 +91,8 @@ std::shared_ptr<std::byte> allocate_bytes(Communicator& communicator, std::size_
   Group& group = CommunicatorAccess::group(communicator, "allocate");
   constexpr std::size_t kMost = std::size_t{1} << 46;
   if (bytes > kMost) {
-    throw Error(Errc::invalid_argument,
-                fmt::format("{} bytes for each rank are more than memory can hold: was the count negative?", bytes),
-                {group.rank(), -1, "allocate", 0, 0, 0, {}});
+    throw refused(group, Errc::invalid_argument,
+                  fmt::format("{} bytes for each rank are more than memory can hold: was the count negative?", bytes));
   }
   Progress::Entry entry(group.engine().progress());
   group.check();
@@ -80,9 +104,10 @@ std::shared_ptr<std::byte> allocate_bytes(Communicator& communicator, std::size_
   allocation.start();
   group.engine().progress().finish(entry, allocation);
   if (allocation.error()) std::rethrow_exception(allocation.error());
-  if (!allocation.memory) return ordinary(part_bytes);
+  if (!allocation.memory) return ordinary(group, allocation, part_bytes);
   const auto memory = std::make_shared<SharedMemory>(std::move(allocation.memory));
   SharedRegions& regions = group.commons().regions();
+  regions.refuse({});
   regions.add(allocation.region, memory, part_bytes);
   return {memory, regions.part(allocation.region, group.rank())};
 }

@@ -16,8 +16,8 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostStaging = std::size_t{768} << 10;
 constexpr std::size_t kLeastStaging = 4 * kPage;
 
-void tell(const Group& group, const Team& team, bool formed) {
-  const std::string_view how = formed ? "in" : "without";
+void tell(const Group& group, const Team& team) {
+  const std::string_view how = team.commons.arena() ? "in" : "without";
   if (team.size() == group.size()) {
     group.engine().log().info("communicator of {} ranks: collectives {} shared memory", group.size(), how);
   } else {
@@ -37,13 +37,18 @@ std::size_t staging_of_member(std::size_t staging_bytes, int members) noexcept {
 Task form_arena(Operation& operation, Team& team) {
   const Group& group = operation.group();
   const std::size_t staging = staging_of_member(group.engine().settings().staging_bytes, team.size());
+  const std::size_t bytes = Arena::memory_bytes(team.size(), staging);
   SharedMemory memory;
-  Task shared = share_memory(operation, team, group.id(), Arena::memory_bytes(team.size(), staging), memory);
+  Refusal refusal;
+  Task shared = share_memory(operation, team, group.id(), bytes, memory, refusal);
   co_await shared;
-  std::unique_ptr<Arena> arena;
-  if (memory) arena = std::make_unique<Arena>(std::move(memory), team.rank, team.size(), staging);
-  tell(group, team, arena != nullptr);
-  team.commons.form(std::move(arena));
+  if (refusal) {
+    team.commons.form_none(refusal.text(bytes));
+    refusal.tell(group.engine(), "collectives", "messages", bytes);
+  } else {
+    team.commons.form(std::make_unique<Arena>(std::move(memory), team.rank, team.size(), staging));
+  }
+  tell(group, team);
   // While others mapped theirs, or were still being started, they computed; from here on they may not.
   operation.group().engine().progress().habits().forget_long_yields();
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "runtime/arena.hpp"
 #include "runtime/shared_regions.hpp"
@@ -19,8 +21,14 @@ class Commons {
     formed_ = true;
     arena_ = std::move(arena);
   }
+  void form_none(std::string why) {
+    formed_ = true;
+    no_arena_ = std::move(why);
+  }
   /// nullptr: there is none, for any member.
   Arena* arena() const noexcept { return arena_.get(); }
+  /// Why, once they know.
+  const std::string& no_arena() const noexcept { return no_arena_; }
 
   /// Buffers that users have allocated here.
   SharedRegions& regions() noexcept { return regions_; }
@@ -43,6 +51,7 @@ class Commons {
  private:
   bool formed_ = false;
   std::unique_ptr<Arena> arena_;
+  std::string no_arena_;
   SharedRegions regions_;
   std::optional<bool> readable_;
   std::uint64_t tickets_ = 0;

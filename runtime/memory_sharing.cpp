@@ -1,7 +1,10 @@
 #include "runtime/memory_sharing.hpp"
 
+#include <cerrno>
 #include <span>
 #include <system_error>
+
+#include <fmt/format.h>
 
 #include "runtime/condition.hpp"
 #include "runtime/engine.hpp"
@@ -35,42 +38,57 @@ struct HasPassed {
   bool awaits(int member) const noexcept { return member == leader; }
 };
 
-Task lead(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory) {
+/// Whether it could not be passed to a member, whatever it is.
+Refusal none_with(Engine& engine, int world_rank) {
+  const std::string& reason = engine.peer(world_rank).no_shared_memory();
+  return reason.empty() ? Refusal() : Refusal(Refusal::Step::share, world_rank, reason);
+}
+
+/// Gives a member the descriptor. Nothing: it has it.
+Refusal hand_to(Engine& engine, int world_rank, std::uint64_t number, const SharedMemory& memory) {
+  Link* const link = engine.peer(world_rank).link();
+  if (link && link->pass(memory.descriptor(), number)) return {};
+  return {Refusal::Step::share, world_rank, "sendmsg: " + std::generic_category().message(errno)};
+}
+
+Task lead(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory,
+          Refusal& refusal) {
   Group& group = operation.group();
   Engine& engine = group.engine();
   for (int place = 1; place < team.size(); ++place) {
     std::uint8_t hello = 0;  // after which there is a link
     ReceiveMessage came(operation, team.member(place), kLane, bytes_of(hello));
     co_await came;
+    if (!refusal) refusal = none_with(engine, group.world_rank(team.member(place)));
   }
   try {
-    memory = SharedMemory::create(bytes);
+    if (!refusal) memory = SharedMemory::create(bytes);
   } catch (const std::system_error& error) {
-    engine.log().info("{} bytes of shared memory are not to be had: {}", bytes, error.what());
+    refusal = {Refusal::Step::make, engine.settings().rank, error.what()};
   }
-  bool good = static_cast<bool>(memory);
   for (int place = 1; place < team.size(); ++place) {
-    Link* const link = engine.peer(group.world_rank(team.member(place))).link();
-    std::uint8_t passed = memory && link && link->pass(memory.descriptor(), number) ? 1 : 0;
+    if (!refusal) refusal = hand_to(engine, group.world_rank(team.member(place)), number, memory);
+    std::uint8_t passed = refusal ? 0 : 1;
     SendMessage offer(operation, team.member(place), kLane, bytes_of(passed));
     co_await offer;
   }
   for (int place = 1; place < team.size(); ++place) {
-    std::uint8_t mapped = 0;
-    ReceiveMessage answer(operation, team.member(place), kLane, bytes_of(mapped));
+    Refusal theirs;
+    ReceiveMessage answer(operation, team.member(place), kLane, bytes_of(theirs));
     co_await answer;
-    good &= mapped != 0;
+    theirs.reason.back() = '\0';
+    if (!refusal) refusal = theirs;
   }
-  std::uint8_t verdict = good ? 1 : 0;
   for (int place = 1; place < team.size(); ++place) {
-    SendMessage told(operation, team.member(place), kLane, bytes_of(verdict));
-    co_await told;
+    SendMessage verdict(operation, team.member(place), kLane, bytes_of(refusal));
+    co_await verdict;
   }
-  if (!good) memory = SharedMemory();
+  if (refusal) memory = SharedMemory();
   memory.close_descriptor();
 }
 
-Task follow(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory) {
+Task follow(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory,
+            Refusal& refusal) {
   Group& group = operation.group();
   Engine& engine = group.engine();
   const int leader = team.member(kLeader);
@@ -87,25 +105,43 @@ Task follow(Operation& operation, const Team& team, std::uint64_t number, std::s
     try {
       memory = SharedMemory::map(std::move(descriptor), bytes);
     } catch (const std::system_error& error) {
-      engine.log().info("{} bytes of shared memory cannot be mapped: {}", bytes, error.what());
+      refusal = {Refusal::Step::map, engine.settings().rank, error.what()};
     }
   }
-  std::uint8_t mapped = memory ? 1 : 0;
-  SendMessage answer(operation, leader, kLane, bytes_of(mapped));
+  SendMessage answer(operation, leader, kLane, bytes_of(refusal));
   co_await answer;
-  std::uint8_t verdict = 0;
-  ReceiveMessage told(operation, leader, kLane, bytes_of(verdict));
-  co_await told;
-  if (verdict == 0) memory = SharedMemory();
+  ReceiveMessage verdict(operation, leader, kLane, bytes_of(refusal));
+  co_await verdict;
+  refusal.reason.back() = '\0';
+  if (refusal) memory = SharedMemory();
   memory.close_descriptor();
 }
 
 }  // namespace
 
-Task share_memory(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes,
-                  SharedMemory& memory) {
-  return team.rank == kLeader ? lead(operation, team, number, bytes, memory)
-                              : follow(operation, team, number, bytes, memory);
+Refusal::Refusal(Step what, int who, std::string_view why) : step(what), rank(who) {
+  why.copy(reason.data(), reason.size() - 1);
+}
+
+std::string Refusal::text(std::size_t bytes) const {
+  switch (step) {
+    case Step::share: return fmt::format("rank {} cannot be passed any: {}", rank, reason.data());
+    case Step::make: return fmt::format("rank {} could not make {} bytes: {}", rank, bytes, reason.data());
+    default: return fmt::format("rank {} could not map {} bytes: {}", rank, bytes, reason.data());
+  }
+}
+
+void Refusal::tell(Engine& engine, std::string_view what, std::string_view instead, std::size_t bytes) const {
+  // Who shares none with some rank at all has said so.
+  const std::string about = step == Step::share ? "" : std::string(what);
+  if (!engine.first_time(about + reason.data())) return;
+  engine.log().warn("no shared memory for {}, {} instead: {}", what, instead, text(bytes));
+}
+
+Task share_memory(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory,
+                  Refusal& refusal) {
+  return team.rank == kLeader ? lead(operation, team, number, bytes, memory, refusal)
+                              : follow(operation, team, number, bytes, memory, refusal);
 }
 
 }  // namespace rondo::detail

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,9 @@ class SharedRegions {
     std::erase_if(regions_, [](const Region& region) { return region.memory.expired(); });
     regions_.push_back({number, memory, part_bytes});
   }
+  /// The last that was asked for is none, or is (empty), and why.
+  void refuse(std::string why) { refused_ = std::move(why); }
+  const std::string& refused() const noexcept { return refused_; }
   Place find(const std::byte* data, std::size_t bytes, int member) const noexcept;
   /// Where a member's place is mapped here; nullptr: it is not, or not so many bytes.
   const std::byte* at(const Place& place, std::uint64_t bytes, int member) const noexcept;
@@ -53,6 +57,7 @@ class SharedRegions {
 
   std::vector<Region> regions_;
   std::uint64_t made_ = 0;
+  std::string refused_;
 };
 
 }  // namespace rondo::detail

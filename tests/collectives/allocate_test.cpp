@@ -357,3 +357,17 @@ TEST_CASE("more elements than memory can hold are refused", "[collectives][alloc
     throw std::runtime_error("no error");
   });
 }
+
+TEST_CASE("where there is no memory, shared or not, allocate says so", "[collectives][allocate]") {
+  constexpr std::size_t kBytes = std::size_t{1} << 45;
+  const auto outcomes =
+      try_ranks(2, [](Communicator& world) { const auto buffer = rondo::allocate<std::byte>(world, kBytes); });
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    CHECK(outcomes[rank].code == Errc::system);
+    CHECK_THAT(outcomes[rank].error,
+               Catch::Matchers::ContainsSubstring("rank " + std::to_string(rank) +
+                                                  ": allocate: there is no memory of 35184372088832 bytes; nor shared: "
+                                                  "rank 0 could not make 70368744177664 bytes: more than this machine "
+                                                  "has: Cannot allocate memory"));
+  }
+}

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,6 +25,7 @@ namespace {
 struct Seen {
   std::array<char, 16> transport{};
   std::array<char, 240> reason{};
+  std::array<char, 240> long_messages{};
 };
 
 template <std::size_t Size>
@@ -58,6 +60,7 @@ void look_at_link(detail::Engine& engine, int rank, Seen& seen) {
   if (peer.link() == nullptr) return;
   put(peer.link()->transport(), seen.transport);
   put(peer.no_shared_memory(), seen.reason);
+  put(peer.link()->long_messages(), seen.long_messages);
 }
 
 void look_at_device(detail::Engine& engine, int rank, Seen& seen) {
@@ -67,12 +70,12 @@ void look_at_device(detail::Engine& engine, int rank, Seen& seen) {
 }
 
 void add(std::vector<Carrier>& carriers, const Seen& seen, std::pair<int, int> pair) {
-  const std::string_view transport = seen.transport.data();
-  const std::string_view reason = seen.reason.data();
+  Carrier seen_of_pair{seen.transport.data(), seen.reason.data(), {}, seen.long_messages.data()};
   auto found = std::find_if(carriers.begin(), carriers.end(), [&](const Carrier& carrier) {
-    return carrier.transport == transport && carrier.reason == reason;
+    return carrier.transport == seen_of_pair.transport && carrier.reason == seen_of_pair.reason &&
+           carrier.long_messages == seen_of_pair.long_messages;
   });
-  if (found == carriers.end()) found = carriers.insert(found, {std::string(transport), std::string(reason), {}});
+  if (found == carriers.end()) found = carriers.insert(found, std::move(seen_of_pair));
   found->pairs.push_back(pair);
 }
 
@@ -103,8 +106,9 @@ std::vector<Carrier> carriers_of(Communicator& world, const std::vector<Seen>& m
 }
 
 std::string line(const Carrier& carrier, const std::string& name, bool alike) {
-  return fmt::format("# {}: {}{}\n", name, alike ? "all pairs" : pairs_text(carrier.pairs),
-                     carrier.reason.empty() ? "" : " (" + carrier.reason + ")");
+  return fmt::format("# {}: {}{}{}\n", name, alike ? "all pairs" : pairs_text(carrier.pairs),
+                     carrier.reason.empty() ? "" : " (" + carrier.reason + ")",
+                     carrier.long_messages.empty() ? "" : ", long messages " + carrier.long_messages);
 }
 
 }  // namespace
@@ -131,7 +135,7 @@ std::string names_of(const std::vector<Carrier>& carriers) {
 
 std::string carrier_lines(const std::vector<Carrier>& carriers) {
   const bool alike = carriers.size() == 1;
-  if (carriers.empty() || (alike && carriers[0].reason.empty())) return {};
+  if (carriers.empty() || (alike && carriers[0].reason.empty() && carriers[0].long_messages.empty())) return {};
   std::string lines;
   for (const Carrier& carrier : carriers) lines += line(carrier, carrier.transport, alike);
   return lines;

@@ -36,12 +36,23 @@ Json to_json(const Result& result) {
   };
 }
 
+Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json to_json(const Unshared& unshared) {
+  return {
+      {"collectives", or_null(unshared.collectives)},
+      {"buffers", or_null(unshared.buffers)},
+      {"buffers_from", unshared.buffers.empty() ? Json(nullptr) : Json(unshared.buffers_from)},
+  };
+}
+
 Json to_json(const std::vector<Carrier>& carriers) {
   Json all = Json::array();
   for (const Carrier& carrier : carriers) {
     all.push_back({
         {"transport", carrier.transport},
-        {"reason", carrier.reason.empty() ? Json(nullptr) : Json(carrier.reason)},
+        {"reason", or_null(carrier.reason)},
+        {"long_messages", or_null(carrier.long_messages)},
         {"pairs", carrier.pairs},
     });
   }
@@ -50,15 +61,16 @@ Json to_json(const std::vector<Carrier>& carriers) {
 
 }  // namespace
 
-void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Carrier>& carriers,
-                const std::vector<Carrier>& device_carriers, const std::vector<Result>& results) {
+void write_json(std::ostream& to, const std::string& version, int ranks, const Ways& ways,
+                const std::vector<Result>& results) {
   Json rows = Json::array();
   for (const Result& result : results) rows.push_back(to_json(result));
   const Json report = {
       {"version", version},
       {"ranks", ranks},
-      {"carriers", to_json(carriers)},
-      {"device_carriers", to_json(device_carriers)},
+      {"carriers", to_json(ways.carriers)},
+      {"device_carriers", to_json(ways.device_carriers)},
+      {"unshared", to_json(ways.unshared)},
       {"results", std::move(rows)},
   };
   to << report.dump(2) << '\n';
@@ -97,10 +109,8 @@ void check_reports(const Settings& settings) {
   check_plot(settings.plot);
 }
 
-void write_reports(const Settings& settings, int ranks, const std::vector<Carrier>& carriers,
-                   const std::vector<Carrier>& device_carriers, const std::vector<Result>& results) {
-  write_file(settings.json,
-             [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, carriers, device_carriers, results); });
+void write_reports(const Settings& settings, int ranks, const Ways& ways, const std::vector<Result>& results) {
+  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, ways, results); });
   write_file(settings.csv, [&](std::ostream& to) { write_csv(to, results); });
   if (!settings.plot.empty()) draw(settings.plot, ranks, results);
 }

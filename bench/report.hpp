@@ -13,11 +13,12 @@
 
 namespace rondo::bench {
 
-/// {"version":..., "ranks":..., "carriers":[...], "device_carriers":[...], "results":[...]}; a carrier's `reason` is
-/// null where nothing is better, `wrong` where results were not checked, `enqueue_us` and `copy_percent` where they
-/// were not on devices.
-void write_json(std::ostream& to, const std::string& version, int ranks, const std::vector<Carrier>& carriers,
-                const std::vector<Carrier>& device_carriers, const std::vector<Result>& results);
+/// {"version":..., "ranks":..., "carriers":[...], "device_carriers":[...], "unshared":{...}, "results":[...]}; a
+/// carrier's `reason` is null where nothing is better, its `long_messages` where they go as others do, what of
+/// `unshared` is shared, or not asked for; `wrong` where results were not checked, `enqueue_us` and `copy_percent`
+/// where they were not on devices.
+void write_json(std::ostream& to, const std::string& version, int ranks, const Ways& ways,
+                const std::vector<Result>& results);
 
 /// A line of names, then a line per result.
 void write_csv(std::ostream& to, const std::vector<Result>& results);
@@ -40,7 +41,6 @@ void write_file(const std::string& path, Writer&& write) {
 }
 
 /// Writes the files that the settings name. Throws std::runtime_error.
-void write_reports(const Settings& settings, int ranks, const std::vector<Carrier>& carriers,
-                   const std::vector<Carrier>& device_carriers, const std::vector<Result>& results);
+void write_reports(const Settings& settings, int ranks, const Ways& ways, const std::vector<Result>& results);
 
 }  // namespace rondo::bench

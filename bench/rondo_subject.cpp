@@ -1,7 +1,7 @@
 #include "bench/rondo_subject.hpp"
 
 #include <cstddef>
-#include <vector>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,11 +30,17 @@ void RondoFabric::fold(std::span<double> values, Fold how) {
 
 Algorithm chosen_algorithm(const Communicator& world, const Settings& settings, const Shape& shape) {
   const detail::Engine::Settings& engine = CommunicatorAccess::engine(world)->settings();
-  Question question =
-      detail::question_for(facts(settings.operation).collective, CommunicatorAccess::group(world, "choose"));
+  detail::Group& group = CommunicatorAccess::group(world, "choose");
+  Question question = detail::question_for(facts(settings.operation).collective, group);
   question.bytes = shape.bytes;
-  return choose(question, settings.algorithm, engine.algorithm[static_cast<std::size_t>(question.collective)])
-      .algorithm;
+  question.deterministic = facts(settings.operation).reduces && engine.deterministic;
+  const Algorithm preferred = engine.algorithm[static_cast<std::size_t>(question.collective)];
+  const Algorithm chosen = choose(question, settings.algorithm, preferred, 0, engine.tuning).algorithm;
+  const bool in_vain = shares_memory(chosen) && !group.commons().no_arena().empty() && !settings.device;
+  if (!in_vain) return chosen;
+  // As the library does, then.
+  question.one_host = false;
+  return choose(question, Algorithm::automatic, Algorithm::automatic, 0, engine.tuning).algorithm;
 }
 
 Subject rondo_subject(Communicator& world, const Settings& settings) {
@@ -43,11 +49,11 @@ Subject rondo_subject(Communicator& world, const Settings& settings) {
     return messages ? "none" : std::string(to_string(chosen_algorithm(world, settings, shape)));
   };
   const auto exercise = [&world, &settings](const Shape& shape) { return make_exercise(world, settings, shape); };
-  const std::vector<Carrier> carriers = carriers_in_use(world);
-  Subject subject{fmt::format("rondo {}", version()), names_of(carriers), algorithm, exercise, carriers};
+  Ways ways{carriers_in_use(world), {}, unshared_in_use(world, settings)};
+  Subject subject{fmt::format("rondo {}", version()), names_of(ways.carriers), algorithm, exercise, std::move(ways)};
   if (settings.device) {
     subject.device = measure_device(world);
-    subject.device_carriers = device_carriers_in_use(world);
+    subject.ways.device_carriers = device_carriers_in_use(world);
   }
   return subject;
 }

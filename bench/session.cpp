@@ -83,8 +83,9 @@ std::string introduction(const Subject& subject, const Settings& settings, int r
     text += settings.in_place ? ", in place" : ", out of place";
   if (settings.allocate) text += ", allocated";
   text += fmt::format("\n# {}\n# time, algbw and busbw are of the mean over the iterations\n", method(settings));
-  text += carrier_lines(subject.carriers);
-  text += device_carrier_lines(subject.device_carriers);
+  text += carrier_lines(subject.ways.carriers);
+  text += device_carrier_lines(subject.ways.device_carriers);
+  text += unshared_lines(subject.ways.unshared);
   if (subject.device) text += on_devices(*subject.device);
   return text + table_head(subject.device.has_value());
 }
@@ -133,7 +134,7 @@ std::vector<Result> run_sizes(Fabric& fabric, const Subject& subject, const Sett
 int run_subject(Fabric& fabric, const Subject& subject, const Settings& settings) {
   check_against(settings, fabric.size());
   const std::vector<Result> results = run_sizes(fabric, subject, settings);
-  if (fabric.rank() == 0) write_reports(settings, fabric.size(), subject.carriers, subject.device_carriers, results);
+  if (fabric.rank() == 0) write_reports(settings, fabric.size(), subject.ways, results);
   return exit_status(results);
 }
 

@@ -20,8 +20,7 @@ struct Subject {
   std::string transport;  ///< "tcp"
   std::function<std::string(const Shape&)> algorithm;
   std::function<std::unique_ptr<Exercise>(const Shape&)> exercise;
-  std::vector<Carrier> carriers = {};                  ///< rondo's
-  std::vector<Carrier> device_carriers = {};           ///< of the memory of devices
+  Ways ways = {};                                      ///< rondo's
   std::optional<DeviceFigures> device = std::nullopt;  ///< where the buffers are on devices
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <rondo/size.hpp>
 #include <rondo/tuning_rules.hpp>
 
 #include "bench/compare/child.hpp"
@@ -90,6 +91,46 @@ TEST_CASE("a report names the algorithm and the transport that were chosen", "[b
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   CHECK_THAT(text_of(csv), ContainsSubstring(row));
+}
+
+TEST_CASE("a report names the algorithm that ran, by one's own rules, or in rank order", "[bench][process]") {
+  const TemporaryDirectory directory;
+  const std::string csv = directory / "chosen.csv";
+  const std::string rules = directory / "rules";
+  std::ofstream(rules) << "all_reduce any 2-any any any chain whole\n";
+  const auto [variable, algorithm] = GENERATE_COPY(
+      table<std::string, std::string>({{"RONDO_TUNING_FILE=" + rules, "chain"}, {"RONDO_DETERMINISTIC=1", "chain"}}));
+  const Outcome outcome =
+      run_shell("env " + variable + " " RONDO_BENCH " all_reduce -n 2 -i 3 --sizes 8 --transport tcp --csv " + csv);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK_THAT(text_of(csv), ContainsSubstring("\nall_reduce," + algorithm + ",tcp,"));
+}
+
+TEST_CASE("a report says what goes without shared memory, why, and by which algorithm", "[bench][process]") {
+  const TemporaryDirectory directory;
+  const std::string json = directory / "unshared.json";
+  // In blocks of 512 bytes, or of 1024: a pair needs half a MiB, four ranks' collectives three, the longest buffers 64.
+  const auto [limit, collectives, from] =
+      GENERATE(table<std::string, bool, std::size_t>({{"2048", false, 1 << 20}, {"8192", true, 16 << 20}}));
+  const Outcome outcome = run_shell(
+      "ulimit -f " + limit + "; " RONDO_BENCH " all_reduce -n 4 -i 3 --allocate --sizes 16,1M,16M --json " + json);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  const std::string why = "rank 0 could not make ";
+  CHECK_THAT(outcome.output,
+             ContainsSubstring("\n# buffers of " + rondo::format_size(from) + " and more are not shared: " + why));
+  CHECK((outcome.output.find("\n# collectives by messages: " + why) == std::string::npos) == collectives);
+  const auto report = nlohmann::json::parse(text_of(json));
+  const auto& unshared = report["unshared"];
+  CHECK(unshared["buffers_from"] == from);
+  CHECK_THAT(unshared["buffers"].get<std::string>(), ContainsSubstring(" bytes: limit of file sizes (ulimit -f)"));
+  CHECK(unshared["collectives"].is_null() == collectives);
+  for (const auto& result : report["results"]) {
+    const std::string algorithm = result["algorithm"];
+    CHECK((algorithm == "direct" || algorithm == "sliced") == collectives);
+    CHECK(result["wrong"] == 0);
+  }
 }
 
 TEST_CASE("every operation gives right results on three ranks", "[bench][process]") {

@@ -46,15 +46,22 @@ TEST_CASE("times are in microseconds and bandwidths in 10^9 bytes a second of th
 
 TEST_CASE("the JSON report has the documented names, in their order", "[bench]") {
   std::ostringstream text;
-  write_json(text, "1.2.3", 4, {{"shm", "", {{0, 1}}}, {"tcp", "another host", {{0, 2}, {1, 2}}}},
-             {{"PCIe", "", {{0, 2}}}}, {example(), example()});
+  write_json(text, "1.2.3", 4,
+             {{{"shm", "", {{0, 1}}, "by process_vm_readv"}, {"tcp", "another host", {{0, 2}, {1, 2}}}},
+              {{"PCIe", "", {{0, 2}}}},
+              {"no memory", "none either", 4096}},
+             {example(), example()});
   const auto report = nlohmann::ordered_json::parse(text.str());
-  CHECK(keys(report) == std::vector<std::string>{"version", "ranks", "carriers", "device_carriers", "results"});
+  CHECK(keys(report) ==
+        std::vector<std::string>{"version", "ranks", "carriers", "device_carriers", "unshared", "results"});
   CHECK(report["version"] == "1.2.3");
   CHECK(report["ranks"] == 4);
-  CHECK(report["carriers"].dump() == R"([{"transport":"shm","reason":null,"pairs":[[0,1]]},)"
-                                     R"({"transport":"tcp","reason":"another host","pairs":[[0,2],[1,2]]}])");
-  CHECK(report["device_carriers"].dump() == R"([{"transport":"PCIe","reason":null,"pairs":[[0,2]]}])");
+  CHECK(report["carriers"].dump() ==
+        R"([{"transport":"shm","reason":null,"long_messages":"by process_vm_readv","pairs":[[0,1]]},)"
+        R"({"transport":"tcp","reason":"another host","long_messages":null,"pairs":[[0,2],[1,2]]}])");
+  CHECK(report["device_carriers"].dump() ==
+        R"([{"transport":"PCIe","reason":null,"long_messages":null,"pairs":[[0,2]]}])");
+  CHECK(report["unshared"].dump() == R"({"collectives":"no memory","buffers":"none either","buffers_from":4096})");
   REQUIRE(report["results"].size() == 2);
 
   const auto& result = report["results"][0];
@@ -77,6 +84,10 @@ TEST_CASE("what carries which pair is said in a line each, and nothing where all
   CHECK(carrier_lines({shared}).empty());
   CHECK(carrier_lines({apart}) == "# tcp: all pairs (another host)\n");
   CHECK(carrier_lines({shared, apart}) == "# shm: 0-1\n# tcp: 0-2 1-2 (another host)\n");
+  const Carrier read{"shm", "", {{0, 1}}, "by process_vm_readv"};
+  CHECK(carrier_lines({read}) == "# shm: all pairs, long messages by process_vm_readv\n");
+  CHECK(carrier_lines({read, apart}) ==
+        "# shm: 0-1, long messages by process_vm_readv\n# tcp: 0-2 1-2 (another host)\n");
   CHECK(names_of({}) == "none");
   CHECK(names_of({apart, shared}) == "shm+tcp");
   Carrier many = apart;
@@ -84,11 +95,17 @@ TEST_CASE("what carries which pair is said in a line each, and nothing where all
   CHECK_THAT(carrier_lines({many, shared}), ContainsSubstring("0-1 0-1 and 2 more (another host)\n"));
 }
 
+TEST_CASE("what is not shared is said in a line each", "[bench]") {
+  CHECK(unshared_lines({}).empty());
+  CHECK(unshared_lines({"no memory", "none either", 4096}) ==
+        "# collectives by messages: no memory\n# buffers of 4K and more are not shared: none either\n");
+}
+
 TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
   Result result = example();
   result.wrong.reset();
   std::ostringstream text;
-  write_json(text, "1.2.3", 4, {}, {}, {result});
+  write_json(text, "1.2.3", 4, {}, {result});
   CHECK(nlohmann::json::parse(text.str())["results"][0]["wrong"].is_null());
   CHECK_THAT(table_row(result), ContainsSubstring("N/A"));
   CHECK_THAT(table_foot({result}), ContainsSubstring("# Out of bounds values : N/A"));
@@ -98,7 +115,7 @@ TEST_CASE("what was not on devices has neither their columns nor their fields", 
   Result result = example();
   const auto reported = [&](const char* name) {
     std::ostringstream text;
-    write_json(text, "1.2.3", 4, {}, {}, {result});
+    write_json(text, "1.2.3", 4, {}, {result});
     return nlohmann::json::parse(text.str())["results"][0][name];
   };
   CHECK(reported("copy_percent").is_null());

@@ -132,8 +132,24 @@ TEST_CASE("the benchmark says what carries which pair, and why", "[process][host
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("transport shm+tcp\n") &&
-                            ContainsSubstring("# shm: 0-1\n"
+                            ContainsSubstring("# shm: 0-1, long messages by process_vm_readv\n"
                                               "# tcp: 0-2 1-2 (another network namespace of this host)\n"));
+}
+
+TEST_CASE("hosts whose ranks have no arena each say so, and so does the benchmark", "[process][hosts]") {
+  if (!hosts_can_be_had()) return;
+  const auto ended = run_on_hosts({{0, 1}, {2, 3}}, {"env -u RONDO_LOG sh -c 'ulimit -f 1300; exec " RONDO_BENCH
+                                                     " all_reduce --sizes 8 --iterations 5'"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  const std::string of_host[] = {"rank 0 could not make ", "rank 2 could not make "};
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    CHECK(count(ended.err, "rondo: rank " + std::to_string(rank) + ": no shared memory for collectives, messages " +
+                               "instead: " + of_host[rank / 2]) == 1);
+  }
+  const auto line = ended.out.find("\n# collectives by messages: " + of_host[0]);
+  REQUIRE(line != std::string::npos);
+  CHECK(ended.out.find("; " + of_host[1], line) < ended.out.find('\n', line + 1));
 }
 
 TEST_CASE("every collective is right on two hosts, short and long", "[process][hosts]") {

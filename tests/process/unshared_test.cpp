@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/process/launched.hpp"
+#include "tests/support/catch.hpp"
+
+// Ranks of one host that do without shared memory: all goes well, and stderr says why, once.
+
+using namespace rondo::test;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+constexpr int kRanks = 3;
+
+/// What each of three ranks says on stderr while they do without.
+std::vector<std::vector<std::string>> said_by(const std::string& what, int rank) {
+  const auto ended =
+      launch({"-n", std::to_string(kRanks), "--no-prefix", "--", UNSHARED_RANK, what, std::to_string(rank)});
+  INFO(what << ": " << ended.out << ended.err);
+  CHECK(ended.status == 0);
+  std::vector<std::vector<std::string>> said(kRanks);
+  const std::vector<std::string> lines = lines_of(ended.err);
+  for (int who = 0; who < kRanks; ++who) {
+    const std::string prefix = "rondo: rank " + std::to_string(who) + ": ";
+    for (const std::string& line : lines) {
+      if (line.starts_with(prefix)) said[static_cast<std::size_t>(who)].push_back(line.substr(prefix.size()));
+    }
+  }
+  CHECK(said[0].size() + said[1].size() + said[2].size() == lines.size());
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that cannot have collectives or buffers in shared memory each say so, who could not, and why",
+          "[process][unshared]") {
+  struct Want {
+    std::string what;
+    int rank;
+    std::string who_could_not, why;
+  };
+  std::vector<Want> wants{{"files", 0, "rank 0 could not make ", ": limit of file sizes (ulimit -f): File too large"}};
+  // A sanitizer needs descriptors of its own, and all addresses.
+  if (!SANITIZED) {
+    wants.push_back({"descriptors", 0, "rank 0 could not make ", ": memfd_create: Too many open files"});
+    wants.push_back({"descriptors", 2, "rank 2 could not map ", ": its descriptor: Too many open files"});
+    wants.push_back({"memory", 0, "rank 0 could not make ", ": mapping shared memory: Cannot allocate memory"});
+    wants.push_back({"memory", 1, "rank 1 could not map ", ": mapping shared memory: Cannot allocate memory"});
+  }
+  for (const Want& want : wants) {
+    for (const auto& lines : said_by(want.what, want.rank)) {
+      INFO(want.what << " of rank " << want.rank);
+      REQUIRE(lines.size() == 2);
+      CHECK_THAT(lines[0], StartsWith("no shared memory for collectives, messages instead: " + want.who_could_not) &&
+                               ContainsSubstring(" bytes" + want.why));
+      CHECK_THAT(lines[1],
+                 StartsWith("no shared memory for allocate, ordinary memory instead: " + want.who_could_not) &&
+                     ContainsSubstring(" bytes" + want.why));
+    }
+  }
+}
+
+TEST_CASE("ranks that share nothing with each other say that alone", "[process][unshared]") {
+  for (const auto& lines : said_by("files-before", 0)) {
+    REQUIRE(lines.size() == 1);
+    CHECK_THAT(lines[0], StartsWith("no shared memory with ranks of this host, unix instead: limit of file sizes"));
+  }
+  // Of the three, all but the pair of the first and the last do.
+  const auto said = said_by("one-pair", 2);
+  for (const auto& lines : said) REQUIRE(lines.size() == 1);
+  for (const auto& lines : {said[0], said[2]}) CHECK_THAT(lines[0], StartsWith("no shared memory with ranks"));
+  CHECK_THAT(said[1][0], StartsWith("no shared memory for collectives, messages instead: rank 2 cannot be passed any: "
+                                    "limit of file sizes (ulimit -f): File too large"));
+}
+
+TEST_CASE("the log and the benchmark say which way long messages go, and why", "[process][unshared]") {
+  const auto run = [](std::vector<std::string> before) {
+    std::vector<std::string> words{"-n", "2", "-x", "RONDO_LOG=info", "--"};
+    words.insert(words.end(), before.begin(), before.end());
+    for (const char* word : {RONDO_BENCH, "latency", "--sizes", "100K", "-i", "3"}) words.emplace_back(word);
+    const auto ended = launch(words);
+    CHECK(ended.status == 0);
+    return ended.out + ended.err;
+  };
+  const std::string refused = run({UNSHARED_RANK, "without-reading"});
+  const std::string why = ", long messages through the ring: process_vm_readv: Operation not permitted\n";
+  CHECK_THAT(refused, ContainsSubstring("# shm: all pairs" + why));
+  CHECK_THAT(refused, ContainsSubstring("rank 1: shm, connected from here" + why) ||
+                          ContainsSubstring("rank 1: shm, connected from there" + why));
+  CHECK_THAT(refused, !ContainsSubstring("by process_vm_readv"));
+}

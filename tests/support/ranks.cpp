@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <thread>
@@ -67,9 +68,13 @@ std::vector<Outcome> try_ranks(const std::vector<Config>& configs, const std::fu
 
 void run_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config) {
   const auto outcomes = try_ranks(size, body, config);
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-    if (outcomes[rank].failed()) throw std::runtime_error("rank " + std::to_string(rank) + ": " + outcomes[rank].error);
-  }
+  const auto failed = [](const Outcome& outcome) { return outcome.failed(); };
+  // Rather one that failed by itself than one that heard of it.
+  auto first = std::find_if(outcomes.begin(), outcomes.end(),
+                            [](const Outcome& one) { return one.failed() && one.code != Errc::peer_failed; });
+  if (first == outcomes.end()) first = std::find_if(outcomes.begin(), outcomes.end(), failed);
+  if (first != outcomes.end())
+    throw std::runtime_error("rank " + std::to_string(first - outcomes.begin()) + ": " + first->error);
 }
 
 Communicator on_hosts(Communicator& world, const std::vector<int>& hosts) {

@@ -30,7 +30,7 @@ std::vector<Outcome> try_ranks(int size, const std::function<void(Communicator&)
 /// The same with a configuration for each rank.
 std::vector<Outcome> try_ranks(const std::vector<Config>& configs, const std::function<void(Communicator&)>& body);
 
-/// The same, and throws what the first rank to fail threw, with its rank.
+/// The same, and throws what a rank threw, with its rank: the first that failed other than by hearing of one.
 void run_ranks(int size, const std::function<void(Communicator&)>& body, const Config& config = {});
 
 /// A new communicator of all ranks, which take it from here on that they are on these hosts: by rank, -1 for one that

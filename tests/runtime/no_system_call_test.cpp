@@ -1,0 +1,184 @@
+// Messages and collectives of a few bytes in shared memory, once all is warm: no system call, whatever it is. The
+// kernel itself tells of them (Syscall User Dispatch).
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+#include "runtime/cores.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/collective_calls.hpp"
+#include "tests/support/ranks.hpp"
+#include "tests/support/stretches.hpp"
+
+namespace {
+
+// Per thread, and so per rank.
+thread_local volatile char dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
+constexpr long kNone = -1;
+thread_local volatile long first_call = kNone;
+thread_local long yields = 0;
+
+// Notes the number of the call, and makes it: the program counter stands behind the instruction `syscall`.
+void note_call(int, siginfo_t* info, void* context) {
+  constexpr int kInstruction = 2;
+  dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
+  first_call = info->si_syscall;
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] -= kInstruction;
+}
+
+/// While it lives, the first system call of this thread is noted. False: the kernel cannot.
+class Watch {
+ public:
+  Watch() {
+    first_call = kNone;
+    watches_ = ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &dispatch) == 0;
+    dispatch = SYSCALL_DISPATCH_FILTER_BLOCK;
+  }
+  ~Watch() {
+    dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
+    ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  explicit operator bool() const { return watches_; }
+
+ private:
+  bool watches_;
+};
+
+}  // namespace
+
+// Instead of the C library's, for the whole program: counted, not noted.
+extern "C" int sched_yield() noexcept {
+  const char before = dispatch;
+  dispatch = SYSCALL_DISPATCH_FILTER_ALLOW;
+  ++yields;
+  const auto result = static_cast<int>(::syscall(SYS_sched_yield));
+  dispatch = before;
+  return result;
+}
+
+using namespace rondo;
+using namespace rondo::testing;
+
+namespace {
+
+constexpr int kWarm = 600;   // beyond the first credit, which makes its frame
+constexpr int kSteps = 100;  // in a stretch
+
+/// Skips the test where the kernel does not tell, or where it takes a call to know what time it is.
+bool calls_are_noted() {
+  struct sigaction noting {};
+  noting.sa_sigaction = note_call;
+  noting.sa_flags = SA_SIGINFO;
+  REQUIRE(::sigaction(SIGSYS, &noting, nullptr) == 0);
+  {
+    const Watch watch;
+    if (watch) static_cast<void>(std::chrono::steady_clock::now());
+    if (!watch || first_call != kNone) {
+      WARN("skipped: " << (watch ? "the clock is a system call" : "this kernel does not tell of system calls"));
+      return false;
+    }
+    ::syscall(SYS_getppid);
+  }
+  REQUIRE(first_call == SYS_getppid);
+  return true;
+}
+
+/// Ranks that share a core yield it; that counts as no call.
+void check_none(Communicator& world, const std::string& what, const std::function<void()>& step, bool one_core) {
+  for (int i = 0; i < kWarm; ++i) step();
+  std::set<long> calls;  // the first of each stretch
+  long all_yields = 0;
+  const bool rests = comes_to_rest(world, [&] {
+    yields = 0;
+    long call = kNone;
+    {
+      const Watch watch;
+      for (int i = 0; i < kSteps; ++i) step();
+      call = first_call;
+    }
+    all_yields += yields;
+    if (call == kNone && !one_core && yields > 0) call = SYS_sched_yield;
+    if (call != kNone) calls.insert(call);
+    return call == kNone;
+  });
+  std::string numbers;
+  for (const long call : calls) numbers += ' ' + std::to_string(call);
+  require(rests, what + ": system calls in every stretch, by number" + numbers);
+  require(!one_core || all_yields > 0, what + ": nobody yields");
+}
+
+void check_everything(Communicator& world, bool one_core) {
+  const auto size = static_cast<std::size_t>(world.size());
+  for (const std::size_t share : {std::size_t{1}, 1024 / size / sizeof(double)}) {
+    std::vector<double> own(share), in(share * size), all(in);
+    const std::string bytes = " of " + std::to_string(all.size() * sizeof(double)) + " bytes";
+    for (const auto& [name, call, start] : collective_calls(world, own, in, all))
+      check_none(world, name + bytes, call, one_core);
+    const int left = (world.rank() + world.size() - 1) % world.size(), right = (world.rank() + 1) % world.size();
+    const auto around = [&] {
+      if (world.rank() == 0) world.send(std::span(own), right);
+      world.recv(std::span(own), left);
+      if (world.rank() != 0) world.send(std::span(own), right);
+    };
+    check_none(world, "send and recv" + bytes, around, one_core);
+  }
+  double value = 1;
+  check_none(
+      world, "all_reduce of 8 bytes", [&] { all_reduce(world, std::span(&value, 1), sum); }, one_core);
+}
+
+/// Keeps this thread, and those that it starts, on the one of its cores with this number.
+class OnCore {
+ public:
+  explicit OnCore(int number) {
+    require(::sched_getaffinity(0, sizeof before_, &before_) == 0, "sched_getaffinity");
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (std::size_t core = 0; CPU_COUNT(&one) == 0; ++core) {
+      if (CPU_ISSET(core, &before_) && number-- == 0) CPU_SET(core, &one);
+    }
+    require(::sched_setaffinity(0, sizeof one, &one) == 0, "sched_setaffinity");
+  }
+  ~OnCore() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OnCore(const OnCore&) = delete;
+  OnCore& operator=(const OnCore&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+}  // namespace
+
+TEST_CASE("short messages and collectives of ranks with a core each are no system call", "[runtime][system_calls]") {
+  if (!calls_are_noted()) return;
+  if (detail::usable_cores() < 2) {
+    WARN("skipped: there are no two cores");
+    return;
+  }
+  run_ranks(2, [](Communicator& world) {
+    const OnCore own(world.rank());
+    check_everything(world, false);
+  });
+}
+
+TEST_CASE("short messages and collectives of ranks that share a core are no system call but to yield it",
+          "[runtime][system_calls]") {
+  if (!calls_are_noted()) return;
+  const OnCore first(0);
+  run_ranks(4, [](Communicator& world) { check_everything(world, true); });
+}

@@ -1,6 +1,13 @@
+#include <fstream>
+#include <iterator>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "bench/compare/child.hpp"
+#include "bench/program.hpp"
+#include "runtime/cores.hpp"
+#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 
 // RONDO_BENCH is the path of the benchmark; the loops on other libraries are found from there.
@@ -58,4 +65,34 @@ TEST_CASE("on the default path every library takes its own", "[bench][process]")
   if (!contains(outcome, "# gloo is left out")) {
     CHECK_THAT(outcome.output, ContainsSubstring("\n# gloo on default: Gloo, transport tcp\n"));
   }
+}
+
+TEST_CASE("with more ranks than cores every library starts in each of its configurations", "[bench][process]") {
+  constexpr double kLongEnough = 60;
+  const TemporaryDirectory directory;
+  const std::string json = directory / "all.json", svg = directory / "all.svg";
+  const bool plots = find_on_path("gnuplot").has_value();
+  const std::string ranks = std::to_string(rondo::detail::usable_cores() + 1);
+  Command compare{{RONDO_BENCH, "compare", "--paths", "shm,tcp,default", "--operations", "all_reduce", "--ranks", ranks,
+                   "--sizes", "8", "--rounds", "1", "--seconds", "0.001", "--json", json},
+                  {}};
+  if (plots) compare.words.insert(compare.words.end(), {"--plot", svg});
+  const Outcome outcome = run_program(compare, kLongEnough);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+
+  const nlohmann::json report = nlohmann::json::parse(std::ifstream(json));
+  for (const auto& contender : report["contenders"]) {
+    const auto name = contender["name"].get<std::string>(), variant = contender["variant"].get<std::string>();
+    const auto path = contender["path"].get<std::string>();
+    CAPTURE(name, variant, path);
+    CHECK_THAT(outcome.output, ContainsSubstring("# " + name + " (" + variant + ") on " + path + ": "));
+    // What it says of itself once it has started. Bare sockets have no such loop.
+    CHECK((contender["library"].get<std::string>().empty() == (name == "sockets")));
+    CHECK_THAT(outcome.output, !ContainsSubstring("# " + name + " (" + variant + ") on " + path + ", "));
+  }
+  if (!plots) return;
+  std::ifstream drawn(svg);
+  CHECK_THAT(std::string(std::istreambuf_iterator<char>(drawn), {}),
+             ContainsSubstring("shm, " + ranks + " ranks") && ContainsSubstring("</svg>"));
 }

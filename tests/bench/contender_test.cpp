@@ -1,0 +1,113 @@
+// How the other libraries are started, where all of them are there: programs of their names that do nothing.
+
+#include "bench/compare/contender.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tests/runtime/temporary_directory.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace rondo::bench;
+
+namespace {
+
+/// The folder that PATH names while it lives, and nothing else.
+class Programs {
+ public:
+  Programs() { ::setenv("PATH", (directory_ / "").c_str(), 1); }
+  ~Programs() { ::setenv("PATH", before_.c_str(), 1); }
+  Programs(const Programs&) = delete;
+  Programs& operator=(const Programs&) = delete;
+
+  void add(const std::string& name, const std::string& says = "") const {
+    const std::string path = directory_ / name;
+    std::ofstream(path) << "#!/bin/sh\necho '" << says << "'\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+
+ private:
+  TemporaryDirectory directory_;
+  std::string before_ = std::getenv("PATH");
+};
+
+/// As `compare` names them, without the folders of the programs.
+std::vector<std::string> commands(const std::string& peer, Path path) {
+  std::vector<std::string> texts;
+  for (const Contender& one : find_contenders({path}, {peer}).contenders) {
+    if (one.name != peer) continue;
+    Command command = one.command;
+    for (std::string& word : command.words) {
+      if (word.front() == '/') word = std::filesystem::path(word).filename();
+    }
+    texts.push_back(fmt::format("{}{}: {}", one.variant, one.only_crowded ? ", crowded" : "", command.text()));
+  }
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, with xhc where it has that",
+          "[bench]") {
+  const Programs programs;
+  for (const char* name : {"rondo-run", "mpirun.openmpi", "openmpi_loop"}) programs.add(name);
+  const std::string run = "mpirun.openmpi --allow-run-as-root --oversubscribe ";
+  const std::string yield = "--mca mpi_yield_when_idle 1 ", loop = "-n RANKS openmpi_loop";
+  const Texts plain{"default: " + run + loop, "yield, crowded: " + run + yield + loop};
+  CHECK(commands("openmpi", Path::shm) == plain);
+  CHECK(commands("openmpi", Path::untold) == plain);
+
+  const std::string tcp = "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo ";
+  CHECK(commands("openmpi", Path::tcp) ==
+        Texts{"default: " + run + tcp + loop, "yield, crowded: " + run + tcp + yield + loop});
+
+  programs.add("ompi_info", "MCA coll: basic");
+  CHECK(commands("openmpi", Path::shm) == plain);
+  programs.add("ompi_info", "MCA coll: xhc");
+  const std::string xhc = "--mca coll_xhc_priority 100 ";
+  Texts all = plain;
+  all.push_back("xhc: " + run + xhc + loop);
+  all.push_back("xhc+yield, crowded: " + run + xhc + yield + loop);
+  CHECK(commands("openmpi", Path::shm) == all);
+}
+
+TEST_CASE("MPICH is started as it is fastest: with what it has for many ranks", "[bench]") {
+  const Programs programs;
+  for (const char* name : {"rondo-run", "mpirun.mpich", "mpich_loop"}) programs.add(name, "there");
+  const std::string run = "mpirun.mpich -n RANKS mpich_loop";
+  const std::string yield = "MPIR_CVAR_POLLS_BEFORE_YIELD=1 ", throttle = "MPIR_CVAR_ENABLE_PROGRESS_THROTTLE=1 ";
+  CHECK(commands("mpich", Path::shm) ==
+        Texts{"default: " + run, "yield, crowded: " + yield + run, "throttle, crowded: " + throttle + run});
+  const std::string tcp = "MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo FI_PROVIDER=tcp FI_TCP_IFACE=lo ";
+  CHECK(commands("mpich", Path::tcp) == Texts{"default: " + tcp + run, "yield, crowded: " + tcp + yield + run,
+                                              "throttle, crowded: " + tcp + throttle + run});
+}
+
+TEST_CASE("a launcher called mpirun is whose it says it is", "[bench]") {
+  const Programs programs;
+  for (const char* name : {"rondo-run", "mpich_loop", "openmpi_loop"}) programs.add(name, "there");
+  programs.add("mpirun", "mpirun (Open MPI) 5");
+  CHECK(commands("openmpi", Path::shm).front() ==
+        "default: mpirun --allow-run-as-root --oversubscribe -n RANKS openmpi_loop");
+  const Field field = find_contenders({Path::shm}, {"mpich"});
+  REQUIRE(field.absent.size() == 1);
+  CHECK(field.absent[0].why == "neither mpirun.mpich nor MPICH's mpirun is on PATH");
+}
+
+TEST_CASE("Gloo has TCP alone, bare sockets and bare memory their own path", "[bench]") {
+  const Programs programs;
+  for (const char* name : {"rondo-run", "gloo_loop"}) programs.add(name);
+  CHECK(commands("gloo", Path::tcp) == Texts{"default: gloo_loop -n RANKS"});
+  CHECK(commands("gloo", Path::untold) == Texts{"default: gloo_loop -n RANKS"});
+  CHECK(commands("gloo", Path::shm).empty());
+  CHECK(commands("sockets", Path::tcp) == Texts{"bare: bench_contender_test raw loops"});
+  CHECK(commands("sockets", Path::shm).empty());
+  CHECK(commands("memory", Path::shm) == Texts{"bare: bench_contender_test raw memory-loops -n RANKS"});
+}

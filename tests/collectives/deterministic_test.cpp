@@ -22,6 +22,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
+/// As many floats as go in windows and pieces, by a rendezvous, or are read where they are.
+constexpr std::size_t kMany = 300'001;
+
 /// Values of many magnitudes, so that every other order of the sum has other bits.
 template <typename T>
 std::vector<T> values(int rank, std::size_t count) {
@@ -78,6 +81,7 @@ void check_everything(Communicator& world, const Options& options) {
     check_all<float16>(world, count, options, delays);
     check_all<bfloat16>(world, count, options, delays);
   }
+  if (options.chunk_bytes == 0) check_all<float>(world, kMany, options, delays);
 }
 
 }  // namespace
@@ -117,25 +121,27 @@ TEST_CASE("each algorithm gives all ranks the same bits in every run, whatever t
   config.transport = GENERATE(Transport::shm, Transport::tcp);
   const int size = GENERATE(2, 3, 5);
   const auto body = [](Communicator& world) {
-    constexpr std::size_t kCount = 3001;
     std::minstd_rand delays(static_cast<unsigned>(world.rank()) + 1);
-    for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
-      for (const std::size_t chunk : {0U, 1000U}) {
-        const std::string what(to_string(algorithm));
-        std::vector<float> first;
-        for (int run = 0; run < rounds(20); ++run) {
-          auto data = values<float>(world.rank(), kCount);
-          dawdle(delays);
-          all_reduce(world, std::span(data), sum, {.algorithm = algorithm, .chunk_bytes = chunk});
-          if (run == 0) first = data;
-          require(data == first, "other bits in another run by " + what);
-        }
-        std::vector<float> of_all(kCount * static_cast<std::size_t>(world.size()));
-        all_gather(world, std::span<const float>(first), std::span(of_all));
-        for (auto own = of_all.begin(); own != of_all.end(); own += kCount) {
-          require(std::equal(first.begin(), first.end(), own), "other bits on another rank by " + what);
-        }
+    const auto check_runs = [&](std::size_t count, int runs, const Options& options) {
+      const std::string what = std::to_string(count) + " elements by " + std::string(to_string(options.algorithm));
+      const std::vector<float> input = values<float>(world.rank(), count);
+      std::vector<float> first;
+      for (int run = 0; run < runs; ++run) {
+        auto data = input;
+        dawdle(delays);
+        all_reduce(world, std::span(data), sum, options);
+        if (run == 0) first = data;
+        require(data == first, "other bits in another run of " + what);
       }
+      std::vector<float> of_all(count * static_cast<std::size_t>(world.size()));
+      all_gather(world, std::span<const float>(first), std::span(of_all));
+      for (auto own = of_all.begin(); own != of_all.end(); own += static_cast<std::ptrdiff_t>(count)) {
+        require(std::equal(first.begin(), first.end(), own), "other bits on another rank of " + what);
+      }
+    };
+    for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
+      for (const std::size_t chunk : {0U, 1000U}) check_runs(3001, rounds(20), {algorithm, chunk});
+      check_runs(kMany, rounds(8), {algorithm});
     }
   };
   run_ranks(size, body, config);

@@ -25,13 +25,13 @@ namespace {
 /// As many floats as go in windows and pieces, by a rendezvous, or are read where they are.
 constexpr std::size_t kMany = 300'001;
 
-/// Values of many magnitudes, so that every other order of the sum has other bits.
+/// Values of many magnitudes and all digits that a float has, so that every other order of the sum has other bits.
 template <typename T>
 std::vector<T> values(int rank, std::size_t count) {
   std::minstd_rand random(static_cast<unsigned>(rank) * 7919 + 1);
   std::vector<T> data(count);
   for (T& value : data) {
-    const auto digits = static_cast<float>(random() % 4096) - 2048.0F;
+    const auto digits = static_cast<float>(random() % (1U << 24)) / 4096.0F - 2048.0F;
     value = static_cast<T>(digits / static_cast<float>(1U << (random() % 12)));
   }
   return data;

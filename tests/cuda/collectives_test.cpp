@@ -87,6 +87,18 @@ TEST_CASE("each algorithm that works on devices gives what the host gives", "[cu
   check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {"FAKECUDA_SEED=3", "FAKECUDA_TIME_SLICE=1"});
 }
 
+TEST_CASE("an event of a collective is recorded before others hear of it, and anew once all wait for it",
+          "[cuda][collectives]") {
+  if (!HAS_KERNELS) return;
+  const int ranks = GENERATE(2, 3);
+  for (const char* seed : {"0", "1", "2"}) {
+    const std::string late = std::string("FAKECUDA_SEED=") + seed;
+    // All ranks wait for each rank's, or one does.
+    check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {late, fmt::format("FAKECUDA_AWAITED={}", ranks - 1)});
+    check_ranks(COLLECTIVE_RANK, ranks, "by-messages", {late, "FAKECUDA_AWAITED=1"});
+  }
+}
+
 TEST_CASE("eight ranks share a device, or have one each", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 8, "on-either-side");
   if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 8, "on-either-side", {"FAKECUDA_DEVICES=8"});

@@ -325,6 +325,12 @@ const rondo::testing::Acts kActs{
     {"to-itself", to_itself},
     {"in-a-row", in_a_row},
     {"threads", threads},
+    {"sender-is-behind-with-old-events",
+     [](Communicator& world) {
+       const DeviceUnderTest device(own_device(world));
+       in_a_row(world);
+       sender_is_behind(world, false);
+     }},
     {"sender-is-behind", [](Communicator& world) { sender_is_behind(world, false); }},
     {"sender-is-behind-to-host", [](Communicator& world) { sender_is_behind(world, true); }},
     {"receiver-is-behind", [](Communicator& world) { receiver_is_behind(world, false); }},

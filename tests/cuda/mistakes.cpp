@@ -115,6 +115,26 @@ void query_before_record(const Handles& handles) {
   events.done({.index = 0, .generation = 1});
 }
 
+void wait_twice(const Handles& handles) {
+  const DeviceUnderTest device;
+  const auto handle = from_text<IpcEventHandle>(handles.at(0));
+  const ImportedEvents events(device.context, std::span(&handle, 1), 0);
+  for (int i = 0; i < 2; ++i) events.wait({.index = 0, .generation = 1}, device.stream.handle());
+}
+
+/// Once for each word it hears.
+void record_when_told(const Handles&) {
+  const DeviceUnderTest device;
+  EventPool pool(device.context, 1);
+  say(to_text(pool.handles()[0]));
+  while (hear() == "record") {
+    const auto ticket = pool.record(device.stream.handle()).value();
+    device.stream.synchronize();
+    say("recorded");
+    (void)pool.give_back(ticket);
+  }
+}
+
 /// Something that is made in a context and left there, which is left too.
 void leave(const std::function<void(const Driver&)>& make) {
   const Driver& driver = driver_under_test();
@@ -278,6 +298,8 @@ const ActorActs& mistakes() {
       {"event_after_destroy", event_after_destroy},
       {"wait_before_record", wait_before_record},
       {"query_before_record", query_before_record},
+      {"wait_twice", wait_twice},
+      {"record_when_told", record_when_told},
       {"leave_memory", leave_memory},
       {"leave_event", leave_event},
       {"leave_host_memory", leave_host_memory},

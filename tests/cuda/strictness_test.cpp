@@ -154,6 +154,37 @@ TEST_CASE("whoever destroys an event that another has open ends", "[cuda][strict
   }
 }
 
+TEST_CASE("whoever records an event anew that others have not waited for ends", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  Child owner({"record_when_told"}, {"FAKECUDA_AWAITED=1"});
+  const auto handle = from_text<IpcEventHandle>(owner.hear());
+  const auto record = [&] {
+    owner.say("record");
+    CHECK(owner.hear() == "recorded");
+  };
+  {
+    const ImportedEvents events(device.context, std::span(&handle, 1), 0);
+    record();
+    events.wait({.index = 0, .generation = 1}, device.stream.handle());
+    record();
+    CHECK(events.done({.index = 0, .generation = 2}));
+    CHECK(events.done({.index = 0, .generation = 2}));
+    record();
+    owner.say("record");
+    check_death(owner, "cuEventRecord: 0 process(es) have waited for the record before, wanted 1");
+  }
+}
+
+TEST_CASE("whoever waits twice for what was recorded once ends", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  EventPool pool(device.context, 1);
+  (void)pool.record(device.stream.handle());
+  Child child({"wait_twice", to_text(pool.handles()[0])}, {"FAKECUDA_AWAITED=1"});
+  check_death(child, "cuStreamWaitEvent: a record is waited for twice");
+}
+
 TEST_CASE("on a device that is shared by time a kernel has it alone", "[cuda][strictness][stand-in]") {
   if (!is_stand_in()) return;
   Child holder({"spin"}, {"FAKECUDA_TIME_SLICE=1"});

@@ -22,17 +22,25 @@ namespace rondo::cuda {
 
 /// What processes share of an event. Records are numbered from 1; 0: there was none.
 struct EventWords {
-  std::atomic<std::uint32_t> recorded{0};   ///< the last that was queued
+  /// The last record that was queued, and how many processes have waited for it: those that have it from another.
+  struct Last {
+    std::uint32_t record = 0;
+    std::uint32_t waited = 0;
+  };
+  std::atomic<Last> last{};
   std::atomic<std::uint32_t> completed{0};  ///< the last that a stream has come to
   std::atomic<std::int64_t> when_ns{0};     ///< it came to that, by the steady clock
+
+  std::uint32_t recorded() const { return last.load(std::memory_order_acquire).record; }
 };
-static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<EventWords::Last>::is_always_lock_free);
 
 struct EventState {
   int device = 0;
   bool interprocess = false;
   bool timing = false;
   bool imported = false;
+  std::atomic<std::uint32_t> waited_for = 0;  ///< the last record that this process has waited for; of an imported one
   rondo::stand_in::SharedObject object;
   std::shared_ptr<EventWords> words;  ///< what is queued keeps them, when the event itself is gone
 };
@@ -112,11 +120,32 @@ void wait_for(EventWords& words, std::uint32_t record, pid_t process) {
 
 /// The record that a wait is for. The rule of rondo is that it is queued before.
 std::uint32_t last_record(const EventState& event, const char* who) {
-  const std::uint32_t record = event.words->recorded.load(std::memory_order_acquire);
+  const std::uint32_t record = event.words->recorded();
   if (record == 0 && event.interprocess && machine().strict) {
     mistake(std::string(who) + ": an event of several processes is waited for before it was recorded");
   }
   return record;
+}
+
+/// This process has waited for a record of another's. False: it had before.
+bool count_wait(EventState& event, std::uint32_t record) {
+  if (event.waited_for.exchange(record) == record) return false;
+  EventWords::Last last = event.words->last.load(std::memory_order_acquire);
+  while (last.record == record) {
+    if (event.words->last.compare_exchange_weak(last, {record, last.waited + 1}, std::memory_order_acq_rel)) break;
+  }
+  return true;
+}
+
+/// The number of a new record. FAKECUDA_AWAITED: so many others must have waited for the one before.
+std::uint32_t next_record(const EventState& event) {
+  EventWords::Last last = event.words->last.load(std::memory_order_acquire);
+  while (!event.words->last.compare_exchange_weak(last, {last.record + 1, 0}, std::memory_order_acq_rel)) continue;
+  if (event.interprocess && last.record != 0 && last.waited < machine().awaited) {
+    mistake(fmt::format("cuEventRecord: {} process(es) have waited for the record before, wanted {}", last.waited,
+                        machine().awaited));
+  }
+  return last.record + 1;
 }
 
 }  // namespace
@@ -168,24 +197,27 @@ Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) {
   const EventState& event = event_of(handle);
   StreamState& stream = stream_of(stream_handle);
   if (event.device != stream.device) return Result::invalid_handle;
-  const std::uint32_t record = event.words->recorded.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (event.interprocess) be_late();
+  const std::uint32_t record = next_record(event);
   stream.queue([words = event.words, record] { complete(*words, record); });
   return Result::success;
 }
 
 Result cuEventQuery(EventHandle handle) {
   if (const Result result = entered_in_context("cuEventQuery"); result != Result::success) return result;
-  const EventState& event = event_of(handle);
+  EventState& event = event_of(handle);
   const std::uint32_t record = last_record(event, "cuEventQuery");
-  return reached(*event.words, record) ? Result::success : Result::not_ready;
+  if (!reached(*event.words, record)) return Result::not_ready;
+  if (event.imported) count_wait(event, record);
+  return Result::success;
 }
 
 Result cuEventElapsedTime(float* milliseconds, EventHandle first, EventHandle last) {
   if (const Result result = entered("cuEventElapsedTime"); result != Result::success) return result;
   for (const EventHandle handle : {first, last}) {
     const EventState& event = event_of(handle);
-    if (!event.timing || event.words->recorded == 0) return Result::invalid_handle;
-    if (!reached(*event.words, event.words->recorded)) return Result::not_ready;
+    if (!event.timing || event.words->recorded() == 0) return Result::invalid_handle;
+    if (!reached(*event.words, event.words->recorded())) return Result::not_ready;
   }
   *milliseconds = static_cast<float>(last->words->when_ns - first->words->when_ns) / 1e6F;
   return Result::success;
@@ -193,8 +225,12 @@ Result cuEventElapsedTime(float* milliseconds, EventHandle first, EventHandle la
 
 Result cuStreamWaitEvent(StreamHandle stream, EventHandle handle, unsigned) {
   if (const Result result = entered_in_context("cuStreamWaitEvent"); result != Result::success) return result;
-  const EventState& event = event_of(handle);
+  EventState& event = event_of(handle);
+  if (event.imported) be_late();
   const std::uint32_t record = last_record(event, "cuStreamWaitEvent");
+  if (event.imported && !count_wait(event, record) && machine().awaited > 0) {
+    mistake("cuStreamWaitEvent: a record is waited for twice: before that which was meant, perhaps");
+  }
   const pid_t process = event.imported ? event.object.handle().process : ::getpid();
   stream_of(stream).queue([words = event.words, record, process] { wait_for(*words, record, process); });
   return Result::success;

@@ -35,6 +35,7 @@ struct Machine {
   int kernel_timeout_ms = 10000;  ///< FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
   std::uint64_t mappable = ~std::uint64_t{0};  ///< FAKECUDA_MAPPABLE: bytes that a process may map of others
   bool strict = true;                          ///< FAKECUDA_STRICT=0: for what a real driver lets pass
+  unsigned awaited = 0;                        ///< FAKECUDA_AWAITED: others that wait for each record of an event
   std::string failing_call;                    ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
   int failing_nth = 0;
   Result failing_code{};

@@ -1,5 +1,7 @@
 #include "tests/cuda/stand_in/streams.hpp"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <map>
 #include <memory>
@@ -9,6 +11,18 @@
 
 #include "tests/cuda/stand_in/entry_points.hpp"
 #include "tests/cuda/stand_in/machine.hpp"
+
+namespace rondo::stand_in {
+namespace {
+
+void delay(std::minstd_rand& random) {
+  constexpr unsigned kMostMicroseconds = 300;
+  const auto word = random();
+  if (word % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(word / 2 % kMostMicroseconds));
+}
+
+}  // namespace
+}  // namespace rondo::stand_in
 
 namespace rondo::cuda {
 
@@ -63,19 +77,13 @@ void StreamState::work_on() {
     queue_.pop_front();
     busy_ = true;
     lock.unlock();
-    if (delays_) delay();
+    if (delays_) rondo::stand_in::delay(random_);
     work();
     work = nullptr;  // what it holds goes before anybody hears that it is done
     lock.lock();
     busy_ = false;
     changed_.notify_all();
   }
-}
-
-void StreamState::delay() {
-  constexpr unsigned kMostMicroseconds = 300;
-  const auto word = random_();
-  if (word % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(word / 2 % kMostMicroseconds));
 }
 
 }  // namespace rondo::cuda
@@ -129,6 +137,13 @@ void synchronize_device(int device) {
     }
   }
   for (const auto& stream : of_device) stream->synchronize();
+}
+
+void be_late() {
+  // Not as late as the other processes of the same seed.
+  static thread_local std::minstd_rand random(
+      static_cast<std::minstd_rand::result_type>(machine().seed * 1000 + static_cast<unsigned>(::getpid())));
+  if (machine().seed != 0) delay(random);
 }
 
 }  // namespace rondo::stand_in

@@ -33,7 +33,6 @@ struct StreamState {
 
  private:
   void work_on();
-  void delay();
 
   std::minstd_rand random_;
   const bool delays_;
@@ -53,6 +52,9 @@ namespace rondo::stand_in {
 cuda::StreamState& stream_of(cuda::StreamHandle handle);
 /// Blocks until all streams of a device are idle, in this process.
 void synchronize_device(int device);
+
+/// Where there is a seed: keeps the caller for as long as it says.
+void be_late();
 
 /// Whether a stream waits for an event of a process that is dead, and so for ever.
 bool waits_for_the_dead();

@@ -29,6 +29,8 @@ Acts message_memory();
 Acts message_short();
 Acts message_pieces();
 Acts message_failures();
+/// Of blocks of unequal lengths, many at a time, in groups.
+Acts collective_blocks();
 Acts collective_failures();
 
 /// The main of a rank that does one act. 0: all was as it must be, else it says what was not.

@@ -14,6 +14,7 @@
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
+#include "tests/cuda/collective_buffers.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -27,39 +28,13 @@ using rondo::device_span;
 using rondo::Options;
 using rondo::Work;
 using rondo::testing::address_of;
+using rondo::testing::Both;
 using rondo::testing::DeviceUnderTest;
 using rondo::testing::HeldStream;
 using rondo::testing::own_device;
 using rondo::testing::refused;
 using rondo::testing::require;
 using rondo::testing::stream_of;
-
-/// The same elements on the host and on the device.
-template <typename T>
-class Both {
- public:
-  Both(Communicator& world, const DeviceUnderTest& device, std::size_t count, int first)
-      : device_(device), host_(count), memory_(world, count) {
-    for (std::size_t i = 0; i < count; ++i) host_[i] = static_cast<T>(static_cast<float>((i * 7 + first * 5) % 61));
-    device_.write(address(), std::as_bytes(std::span(host_)));
-    device_.stream.synchronize();
-  }
-
-  std::span<T> host() { return host_; }
-  device_span<T> device() { return memory_.span(stream_of(device_)); }
-  void check(const char* what) {
-    const auto wanted = std::as_bytes(std::span(host_));
-    const auto got = device_.content(address(), wanted.size());
-    require(std::equal(got.begin(), got.end(), wanted.begin()), what);
-  }
-
- private:
-  rondo::cuda::Address address() { return address_of(memory_); }
-
-  const DeviceUnderTest& device_;
-  std::vector<T> host_;
-  rondo::cuda::buffer<T> memory_;
-};
 
 /// Every collective, on the host and on the device: the same bits.
 template <typename T, typename Op>
@@ -379,5 +354,6 @@ const rondo::testing::Acts kActs{
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rondo::testing::run_act(argc, argv, {kActs, rondo::testing::collective_failures()});
+  return rondo::testing::run_act(argc, argv,
+                                 {kActs, rondo::testing::collective_blocks(), rondo::testing::collective_failures()});
 }

@@ -94,8 +94,12 @@ TEST_CASE("an event of a collective is recorded before others hear of it, and an
   for (const char* seed : {"0", "1", "2"}) {
     const std::string late = std::string("FAKECUDA_SEED=") + seed;
     // All ranks wait for each rank's, or one does.
-    check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {late, fmt::format("FAKECUDA_AWAITED={}", ranks - 1)});
-    check_ranks(COLLECTIVE_RANK, ranks, "by-messages", {late, "FAKECUDA_AWAITED=1"});
+    for (const char* const act : {"algorithms", "many-direct"}) {
+      check_ranks(COLLECTIVE_RANK, ranks, act, {late, fmt::format("FAKECUDA_AWAITED={}", ranks - 1)});
+    }
+    for (const char* const act : {"by-messages", "many-by-messages"}) {
+      check_ranks(COLLECTIVE_RANK, ranks, act, {late, "FAKECUDA_AWAITED=1"});
+    }
   }
 }
 

@@ -98,6 +98,25 @@ void many(Communicator& world) {
   }
 }
 
+/// The receives are there before: events come back while more messages go than there are events.
+void many_expected(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const auto [right, left] = Neighbours(world);
+  constexpr std::size_t kBytes = 100;
+  constexpr std::size_t kMessages = 300;
+  const Buffer out(world, kBytes * kMessages), in(world, kBytes * kMessages);
+  put(device, out, 0, pattern(world.rank(), 0, kBytes * kMessages));
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < kMessages; ++i) works.push_back(world.irecv(in.span().subspan(i * kBytes, kBytes), left));
+  barrier(world);
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    works.push_back(world.isend(out.span().subspan(i * kBytes, kBytes), right));
+    (void)works.front().test();
+  }
+  rondo::wait_all(works);
+  check(device, in, 0, pattern(left, 0, kBytes * kMessages), "all of them");
+}
+
 /// From the host and back, after what a stream has to do before.
 void copied(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -321,6 +340,7 @@ void streams_wait_for_each_other(Communicator& world) {
 const rondo::testing::Acts kActs{
     {"around", around},
     {"many", many},
+    {"many-expected", many_expected},
     {"copied", copied},
     {"to-itself", to_itself},
     {"in-a-row", in_a_row},

@@ -78,7 +78,7 @@ TEST_CASE("more messages at a time than there are events keep their order", "[cu
 TEST_CASE("an event of a message is recorded before the other hears of it, and anew once that has seen it done",
           "[cuda][messages]") {
   const std::string seed = GENERATE("0", "1", "2");
-  for (const char* const act : {"many", "stream-waits", "sender-is-behind-with-old-events"}) {
+  for (const char* const act : {"many", "many-expected", "stream-waits", "sender-is-behind-with-old-events"}) {
     check_messages(2, act, {"FAKECUDA_AWAITED=1", "FAKECUDA_SEED=" + seed});
   }
 }

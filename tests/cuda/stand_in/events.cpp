@@ -40,7 +40,9 @@ struct EventState {
   bool interprocess = false;
   bool timing = false;
   bool imported = false;
-  std::atomic<std::uint32_t> waited_for = 0;  ///< the last record that this process has waited for; of an imported one
+  // Of an imported one, the last record that this process has waited for, and that on a stream.
+  std::atomic<std::uint32_t> waited_for = 0;
+  std::atomic<std::uint32_t> followed = 0;
   rondo::stand_in::SharedObject object;
   std::shared_ptr<EventWords> words;  ///< what is queued keeps them, when the event itself is gone
 };
@@ -127,14 +129,13 @@ std::uint32_t last_record(const EventState& event, const char* who) {
   return record;
 }
 
-/// This process has waited for a record of another's. False: it had before.
-bool count_wait(EventState& event, std::uint32_t record) {
-  if (event.waited_for.exchange(record) == record) return false;
+/// This process has waited for a record of another's.
+void count_wait(EventState& event, std::uint32_t record) {
+  if (event.waited_for.exchange(record) == record) return;
   EventWords::Last last = event.words->last.load(std::memory_order_acquire);
   while (last.record == record) {
     if (event.words->last.compare_exchange_weak(last, {record, last.waited + 1}, std::memory_order_acq_rel)) break;
   }
-  return true;
 }
 
 /// The number of a new record. FAKECUDA_AWAITED: so many others must have waited for the one before.
@@ -228,7 +229,8 @@ Result cuStreamWaitEvent(StreamHandle stream, EventHandle handle, unsigned) {
   EventState& event = event_of(handle);
   if (event.imported) be_late();
   const std::uint32_t record = last_record(event, "cuStreamWaitEvent");
-  if (event.imported && !count_wait(event, record) && machine().awaited > 0) {
+  if (event.imported) count_wait(event, record);
+  if (event.imported && event.followed.exchange(record) == record && machine().awaited > 0) {
     mistake("cuStreamWaitEvent: a record is waited for twice: before that which was meant, perhaps");
   }
   const pid_t process = event.imported ? event.object.handle().process : ::getpid();

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <rondo/communicator.hpp>
+#include <rondo/cuda.hpp>
+
+#include "tests/cuda/acts.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rondo::testing {
+
+/// The same elements on the host and on the device.
+template <typename T>
+class Both {
+ public:
+  Both(Communicator& world, const DeviceUnderTest& device, std::size_t count, int first)
+      : device_(device), host_(count), memory_(world, count) {
+    for (std::size_t i = 0; i < count; ++i) host_[i] = static_cast<T>(static_cast<float>((i * 7 + first * 5) % 61));
+    device_.write(address(), std::as_bytes(std::span(host_)));
+    device_.stream.synchronize();
+  }
+
+  std::span<T> host() { return host_; }
+  device_span<T> device() { return memory_.span(stream_of(device_)); }
+  void check(const char* what) {
+    const auto wanted = std::as_bytes(std::span(host_));
+    const auto got = device_.content(address(), wanted.size());
+    require(std::equal(got.begin(), got.end(), wanted.begin()), what);
+  }
+
+ private:
+  cuda::Address address() { return address_of(memory_); }
+
+  const DeviceUnderTest& device_;
+  std::vector<T> host_;
+  cuda::buffer<T> memory_;
+};
+
+}  // namespace rondo::testing

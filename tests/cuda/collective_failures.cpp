@@ -33,6 +33,30 @@ void copy_fails(Communicator& world) {
   fails(world, [](float a, float b) { return a - b; });
 }
 
+/// Whatever the driver refuses, and when: each of these is right, or an Error that says so, or that another rank has
+/// had one.
+void come_what_may(Communicator& world) {
+  constexpr std::size_t kCount = 1000;
+  const auto ranks = static_cast<std::size_t>(world.size());
+  try {
+    cuda::buffer<int> sums(world, kCount), all(world, kCount * ranks);
+    const std::vector<int> own(kCount, world.rank() + 1), wanted(kCount, world.size() * (world.size() + 1) / 2);
+    std::vector<int> got(kCount), got_of_all(kCount * ranks);
+    sums.copy_from(own);
+    all_gather(world, sums.span(), all.span());
+    all.copy_to(got_of_all);
+    for (std::size_t i = 0; i < got_of_all.size(); ++i) {
+      require(got_of_all[i] == static_cast<int>(i / kCount) + 1, "what all have given");
+    }
+    all_reduce(world, sums.span(), sum);
+    sums.copy_to(got);
+    require(got == wanted, "the sum");
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+    require(error.code() == Errc::cuda || error.code() == Errc::peer_failed, "the code of an error");
+  }
+}
+
 /// A call fails in its middle, and the device goes on: no event stays taken for want of what the others do not say any
 /// more, and what one of them still says does no harm.
 void events_come_back(Communicator& world) {
@@ -112,6 +136,7 @@ void one_dies_with_work_queued(Communicator& world) {
 
 Acts collective_failures() {
   return {
+      {"come-what-may", come_what_may},
       {"launch-fails", launch_fails},
       {"events-come-back", events_come_back},
       {"late-is-named", late_is_named},

@@ -63,14 +63,15 @@ void freed_under_a_collective(Communicator& world) {
   }
 }
 
-/// Whatever the driver refuses, and when: each of these is right, or an Error.
-void come_what_may(Communicator& world) {
+/// Whatever the driver refuses, and when: each of these is right, or an Error that says so, or that the other rank has
+/// had one.
+void come_what_may(Communicator& world, std::size_t count) {
   const int other = 1 - world.rank();
   try {
-    cuda::buffer<int> ours(world, 1000);
-    const cuda::buffer<int> theirs(world, 1000);
-    const std::vector<int> own(1000, world.rank() + 1), wanted(1000, other + 1), both(1000, 3);
-    std::vector<int> got(1000);
+    cuda::buffer<int> ours(world, count);
+    const cuda::buffer<int> theirs(world, count);
+    const std::vector<int> own(count, world.rank() + 1), wanted(count, other + 1), both(count, 3);
+    std::vector<int> got(count);
     ours.copy_from(own);
     world.sendrecv(ours.span(), other, theirs.span(), other);
     theirs.copy_to(got);
@@ -82,7 +83,47 @@ void come_what_may(Communicator& world) {
     require(got == both, "the sum");
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
+    require(error.code() == Errc::cuda || error.code() == Errc::peer_failed, "the code of an error");
   }
+}
+
+/// The context of rank 1 is lost, by injection, in the middle of a message.
+void context_is_lost(Communicator& world) {
+  const int rank = world.rank();
+  const Neighbours around(world);
+  const std::size_t bytes = 5000;
+  Buffer buffer(world, bytes);
+  const auto wanted = pattern(0, 1, bytes);
+  const auto on_host = [&](int round) {
+    const auto own = pattern(rank, round, bytes);
+    auto got = own;
+    world.sendrecv(std::span(own), around.right, std::span(got), around.left);
+    require(got == pattern(around.left, round, bytes), "a message of the host");
+    std::vector<int> sums(1000, rank + 1);
+    all_reduce(world, std::span(sums), sum);
+    require(sums == std::vector<int>(1000, 6), "a sum on the host");
+  };
+  if (rank == 0) buffer.copy_from(wanted);
+  on_host(1);
+  if (rank == 0) world.send(buffer.span(), 1);
+  if (rank == 1) {
+    refused(Errc::cuda, "cu", [&] { world.recv(buffer.span(), 0); });
+    on_host(2);
+    refused(Errc::cuda, "cu", [&] { world.isend(buffer.span(), 0).wait(); });
+    refused(Errc::cuda, "cu", [&] { world.irecv(buffer.span(), 2).wait(); });
+    refused(Errc::cuda, "cu", [&] { Buffer(world, 1); });
+  } else {
+    on_host(2);
+  }
+  // The others' devices go on.
+  if (rank == 0) world.send(buffer.span(), 2);
+  if (rank == 2) {
+    world.recv(buffer.span(), 0);
+    std::vector<std::byte> got(bytes);
+    buffer.copy_to(got);
+    require(got == wanted, "a message between the others");
+  }
+  on_host(3);
 }
 
 /// Streams that are being captured into a graph are refused, and nothing is left of that.
@@ -210,7 +251,9 @@ Acts message_failures() {
       {"freed-under-a-collective", freed_under_a_collective},
       {"mistakes", mistakes},
       {"captured", captured},
-      {"come-what-may", come_what_may},
+      {"come-what-may", [](Communicator& world) { come_what_may(world, 1000); }},
+      {"come-what-may-in-pieces", [](Communicator& world) { come_what_may(world, 300'000); }},
+      {"context-is-lost", context_is_lost},
       {"receiver-dies", receiver_dies},
       {"sender-dies", sender_dies},
       {"copy-fails", copy_fails},

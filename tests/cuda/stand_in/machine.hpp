@@ -39,6 +39,7 @@ struct Machine {
   std::string failing_call;                    ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
   int failing_nth = 0;
   Result failing_code{};
+  bool sticky = false;  ///< FAKECUDA_STICKY=1: and from then on every call, as where a context is lost
 
   bool sees(Device number) const { return number >= 0 && static_cast<std::size_t>(number) < visible.size(); }
   /// Which of the devices has this number here, and what number one has here.

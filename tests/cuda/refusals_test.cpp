@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cuda/driver.hpp"
+#include "tests/cuda/device_ranks.hpp"
+#include "tests/cuda/device_under_test.hpp"
+
+// What the driver refuses, whenever it does: messages and collectives between processes under rondo-run.
+
+using namespace rondo::test;
+using Catch::Matchers::ContainsSubstring;
+using rondo::testing::is_stand_in;
+
+namespace {
+
+/// Of a job in which the driver refuses a call.
+struct Refusal {
+  std::string program, act;
+  int ranks, code;
+  std::vector<std::string> variables;
+};
+
+/// What could not be given up is left on purpose.
+const std::vector<std::string> kUntidy{"FAKECUDA_STRICT=0", "ASAN_OPTIONS=detect_leaks=0"};
+
+std::vector<std::string> words_of(const Refusal& refusal, const std::string& call, int nth) {
+  std::vector<std::string> variables = refusal.variables;
+  variables.insert(variables.end(), kUntidy.begin(), kUntidy.end());
+  const std::string failing = fmt::format("FAKECUDA_FAIL={}:{}:{}", call, nth, refusal.code);
+  const std::string shell =
+      fmt::format("[ $RONDO_RANK != 1 ] || export {}; exec {} {}", failing, refusal.program, refusal.act);
+  return words_for(refusal.ranks, {"/bin/sh", "-c", shell}, variables);
+}
+
+/// Each of the calls that move something fails on rank 1, several times over.
+void check_refusals(const Refusal& refusal) {
+  if (!is_stand_in()) return;
+  // Under a sanitizer a job takes a second.
+  const std::vector<int> times = SANITIZED ? std::vector{2} : std::vector{1, 2, 3, 5, 8};
+  for (const char* const call :
+       {"cuCtxPushCurrent", "cuDeviceCanAccessPeer", "cuEventCreate", "cuEventQuery", "cuEventRecord",
+        "cuIpcGetMemHandle", "cuIpcOpenEventHandle", "cuIpcOpenMemHandle", "cuLaunchKernel", "cuMemAlloc",
+        "cuMemHostAlloc", "cuMemHostRegister", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
+        "cuPointerGetAttributes", "cuStreamIsCapturing", "cuStreamWaitEvent"}) {
+    std::deque<Launched> jobs;
+    for (const int nth : times) jobs.emplace_back(words_of(refusal, call, nth));
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const auto ended = jobs[i].wait();
+      INFO(refusal.act << ": " << call << " " << times[i] << ": " << ended.out << ended.err);
+      CHECK(ended.status == 0);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("whatever the driver refuses is an error, and nobody hangs", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  // Under a sanitizer a job takes a second.
+  constexpr int kTimes = SANITIZED ? 1 : 4;
+  rondo::cuda::Driver driver;
+  std::vector<std::string> calls;
+  std::apply([&](const auto&... call) { (calls.emplace_back(call.name), ...); }, driver.calls());
+  for (const std::string& call : calls) {
+    const std::string name = call.substr(0, call.find("_v"));
+    for (int nth = 1; nth <= kTimes; ++nth) {
+      auto variables = kUntidy;
+      variables.push_back(fmt::format("FAKECUDA_FAIL={}:{}:2", name, nth));
+      const auto ended = run_ranks(MESSAGE_RANK, 2, "come-what-may", variables);
+      INFO(name << " " << nth << ": " << ended.out << ended.err);
+      CHECK(ended.status == 0);
+    }
+  }
+}
+
+TEST_CASE("what the driver refuses one of two ranks is an error, or nothing that the other notices",
+          "[cuda][refusals][stand-in]") {
+  SECTION("on one device") { check_refusals({MESSAGE_RANK, "come-what-may", 2, 2, {"RONDO_EAGER_LIMIT=64"}}); }
+  SECTION("on two over PCIe") {
+    check_refusals(
+        {MESSAGE_RANK, "come-what-may", 2, 700, {"RONDO_EAGER_LIMIT=64", "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"}});
+  }
+  SECTION("through the host, in pieces") {
+    check_refusals({MESSAGE_RANK, "come-what-may-in-pieces", 2, 2, {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"}});
+  }
+}
+
+TEST_CASE("what the driver refuses one of three ranks fails their collectives, or is nothing that others notice",
+          "[cuda][refusals][stand-in]") {
+  SECTION("on one device") { check_refusals({COLLECTIVE_RANK, "come-what-may", 3, 2, {}}); }
+  SECTION("on three") { check_refusals({COLLECTIVE_RANK, "come-what-may", 3, 700, {"FAKECUDA_DEVICES=3"}}); }
+}
+
+TEST_CASE("a rank whose context is lost goes on with memory of the host", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string call = GENERATE("cuMemcpyDtoDAsync:1:700", "cuEventQuery:5:719", "cuMemcpyDtoDAsync:1:719");
+  const std::string devices = GENERATE("FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=3");
+  auto variables = kUntidy;
+  variables.insert(variables.end(), {"RONDO_EAGER_LIMIT=64", "FAKECUDA_STICKY=1", devices});
+  const auto ended = run_ranks_with_own(fmt::format("FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo {})", call),
+                                        MESSAGE_RANK, 3, "context-is-lost", variables);
+  INFO(call << ": " << ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring(call.substr(0, call.find(':'))));
+}

@@ -15,6 +15,8 @@
 #include <rondo/error.hpp>
 #include <rondo/init.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -82,12 +84,12 @@ void driver_refuses(const std::string& function, int result, const Call& call) {
   require(facts.rank >= 0 || facts.operation == "any_span", "whose error it is");
 }
 
-/// The device whose memory a rank gets by `cuda::buffer`.
-inline cuda::Device own_device(const Communicator& world) {
+/// The device whose memory a rank gets by `cuda::buffer`, whatever its number in a group.
+inline cuda::Device own_device(const Communicator& group) {
   int count = 0;
   const cuda::Driver& driver = driver_under_test();
   driver.must(driver.cuDeviceGetCount, &count);
-  return world.rank() % count;
+  return CommunicatorAccess::engine(group)->settings().rank % count;
 }
 
 template <typename T>

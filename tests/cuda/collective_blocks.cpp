@@ -1,9 +1,15 @@
 // Collectives on devices' memory: by counts, many at a time, in groups.
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <numeric>
 #include <span>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
 #include "tests/cuda/acts.hpp"
@@ -33,12 +39,120 @@ void many_direct(Communicator& world) { many_at_a_time(world, {Algorithm::sliced
 
 void many_by_messages(Communicator& world) { many_at_a_time(world, {Algorithm::ring}); }
 
+/// Blocks of these lengths, on the host and on the device: the same bits.
+class ByCounts {
+ public:
+  ByCounts(Communicator& world, const DeviceUnderTest& device, const std::vector<std::size_t>& counts)
+      : world_(world),
+        counts_(counts),
+        part_(world, device, counts[static_cast<std::size_t>(world.rank())], 0),
+        all_(world, device, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), 0) {}
+
+  void each(int root) {
+    each_of(Collective::scatter,
+            [&](auto part, auto all, const Options& o) { scatter(world_, all, part, counts_, root, o); });
+    each_of(Collective::gather,
+            [&](auto part, auto all, const Options& o) { gather(world_, part, all, counts_, root, o); });
+    each_of(Collective::all_gather, [&](auto part, auto all, const Options& o) {
+      all_gather(world_, part, all, counts_, o);
+      all_gather(world_, all, counts_, o);
+    });
+    each_of(Collective::reduce_scatter, [&](auto part, auto all, const Options& o) {
+      reduce_scatter(world_, all, part, counts_, sum, o);
+      reduce_scatter(world_, all, counts_, avg, o);
+    });
+  }
+
+ private:
+  template <typename Call>
+  void each_of(Collective collective, const Call& call) {
+    std::vector<Algorithm> algorithms{Algorithm::automatic, Algorithm::direct};
+    const auto by_messages = algorithms_of(collective);
+    algorithms.insert(algorithms.end(), by_messages.begin(), by_messages.end());
+    for (const Algorithm algorithm : algorithms) {
+      part_.fill(world_.rank());
+      all_.fill(world_.rank() + 3);
+      Options options{algorithm};
+      options.chunk_bytes = 1000;
+      call(part_.device(), all_.device(), options);
+      call(part_.host(), all_.host(), options);
+      const std::string what = fmt::format("{} by counts, {}", to_string(collective), to_string(algorithm));
+      part_.check(what.c_str());
+      all_.check(what.c_str());
+    }
+  }
+
+  Communicator& world_;
+  const std::span<const std::size_t> counts_;
+  Both<float> part_, all_;
+};
+
+/// What goes from one rank to another.
+std::size_t between(int from, int to) {
+  return (from + 2 * to) % 3 == 0 ? 0 : static_cast<std::size_t>(100 * from + 7 * to + 1);
+}
+
+void all_to_all_by_counts(Communicator& world, const DeviceUnderTest& device) {
+  std::vector<std::size_t> sent, received;
+  for (int other = 0; other < world.size(); ++other) {
+    sent.push_back(between(world.rank(), other));
+    received.push_back(between(other, world.rank()));
+  }
+  const auto length = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); };
+  Both<float> in(world, device, length(sent), world.rank()), out(world, device, length(received), 5);
+  all_to_all(world, in.device(), out.device(), sent, received);
+  all_to_all(world, in.host(), out.host(), sent, received);
+  out.check("all_to_all by counts");
+}
+
+/// Nothing from some, and much or little from others, each in turn.
+void by_counts(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const std::size_t lengths[] = {301, 0, 7, 4'001, 0, 1};
+  const auto ranks = static_cast<std::size_t>(world.size());
+  for (std::size_t shift = 0; shift < ranks; ++shift) {
+    std::vector<std::size_t> counts;
+    for (std::size_t rank = 0; rank < ranks; ++rank) counts.push_back(lengths[(rank + shift) % std::size(lengths)]);
+    ByCounts(world, device, counts).each(static_cast<int>(shift));
+  }
+  const std::vector<std::size_t> nothing(ranks, 0);
+  ByCounts(world, device, nothing).each(0);
+  all_to_all_by_counts(world, device);
+}
+
+/// Sums that are rounded at each step, in rank order, as asked for.
+template <typename T>
+void deterministic_sums(Communicator& world, const DeviceUnderTest& device) {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{999}, std::size_t{70'001}}) {
+    Both<T> in(world, device, count, world.rank()), out(world, device, count, 7);
+    for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::direct, Algorithm::chain}) {
+      Options options{algorithm};
+      options.deterministic = true;
+      all_reduce(world, in.device(), out.device(), sum, options);
+      all_reduce(world, in.host(), out.host(), sum, options);
+      out.check("a deterministic sum");
+      reduce(world, in.device(), out.device(), avg, 0, options);
+      reduce(world, in.host(), out.host(), avg, 0, options);
+      out.check("a deterministic average");
+    }
+  }
+}
+
+void deterministic(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  deterministic_sums<bfloat16>(world, device);
+  deterministic_sums<float16>(world, device);
+  deterministic_sums<float>(world, device);
+}
+
 }  // namespace
 
 Acts collective_blocks() {
   return {
       {"many-direct", many_direct},
       {"many-by-messages", many_by_messages},
+      {"by-counts", by_counts},
+      {"deterministic", deterministic},
   };
 }
 

@@ -20,11 +20,16 @@ class Both {
  public:
   Both(Communicator& world, const DeviceUnderTest& device, std::size_t count, int first)
       : device_(device), host_(count), memory_(world, count) {
-    for (std::size_t i = 0; i < count; ++i) host_[i] = static_cast<T>(static_cast<float>((i * 7 + first * 5) % 61));
+    fill(first);
+  }
+
+  void fill(int first) {
+    for (std::size_t i = 0; i < host_.size(); ++i) {
+      host_[i] = static_cast<T>(static_cast<float>((i * 7 + static_cast<std::size_t>(first) * 5) % 61));
+    }
     device_.write(address(), std::as_bytes(std::span(host_)));
     device_.stream.synchronize();
   }
-
   std::span<T> host() { return host_; }
   device_span<T> device() { return memory_.span(stream_of(device_)); }
   void check(const char* what) {

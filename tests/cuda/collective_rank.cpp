@@ -337,9 +337,31 @@ void memory_comes_again(Communicator& world) {
   }
 }
 
+/// Where ranks have other numbers than in the world.
+void in_groups(Communicator& world) {
+  Communicator reversed = world.split(world.rank() / 2, -world.rank());
+  Communicator some = world.subgroup({3, 1, 0});
+  for (Communicator* const group : {&reversed, &some}) {
+    if (!*group) continue;
+    each<float>(*group, rondo::sum, 1000);
+    each<double>(*group, rondo::avg, 999);
+    by_messages(*group);
+  }
+}
+
+/// Ranks that are threads of one process.
+void threads(Communicator&) {
+  rondo::testing::run_ranks(3, [](Communicator& world) {
+    each<float>(world, rondo::sum, 1000);
+    algorithms(world);
+  });
+}
+
 const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
+    {"in-groups", in_groups},
+    {"threads", threads},
     {"on-either-side", on_either_side},
     {"kernels-come-first", kernels_come_first},
     {"by-messages", by_messages},

@@ -24,6 +24,30 @@ TEST_CASE("collectives on devices that are late, by many seeds", "[cuda][collect
   }
 }
 
+TEST_CASE("collectives on devices by counts, of which some are zero", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 2, "by-counts");
+  check_ranks(COLLECTIVE_RANK, 5, "by-counts");
+  if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 3, "by-counts", {"FAKECUDA_DEVICES=2"});
+}
+
+TEST_CASE("collectives on devices in groups whose ranks are not the world's", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 4, "in-groups");
+  if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 4, "in-groups", {"FAKECUDA_DEVICES=2"});
+}
+
+TEST_CASE("deterministic sums on devices have the bits that they have on the host", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 3, "deterministic");
+}
+
+TEST_CASE("collectives of ranks of one process go through the host, and the log says why once", "[cuda][collectives]") {
+  const auto ended = run_ranks(COLLECTIVE_RANK, 1, "threads");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  for (const std::string& line : lines_of(without_missing_kernels(ended.err))) {
+    CHECK_THAT(line, ContainsSubstring("it is a thread of the same process"));
+  }
+}
+
 TEST_CASE("collectives on memory whose side the caller does not know", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 2, "on-either-side");
 }
@@ -106,6 +130,10 @@ TEST_CASE("an event of a collective is recorded before others hear of it, and an
 TEST_CASE("eight ranks share a device, or have one each", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 8, "on-either-side");
   if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 8, "on-either-side", {"FAKECUDA_DEVICES=8"});
+}
+
+TEST_CASE("more ranks than a kernel takes inputs of share a device", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 17, "on-either-side");
 }
 
 TEST_CASE("algorithms by messages give on devices what they give on the host", "[cuda][collectives]") {

@@ -1,6 +1,7 @@
 // What goes wrong with messages of devices' memory, and what is to be heard of it.
 #include <csignal>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -187,6 +188,75 @@ void sender_dies(Communicator& world) {
   refused(Errc::peer_failed, "rank 1 died", [&] { received.wait(); });
 }
 
+/// The stream of one of two ranks does not come to a message in the time that rank 1 has for it.
+void late_stream(Communicator& world, int late) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 5000;
+  const Buffer buffer(world, kBytes);
+  device.fill(address_of(buffer), kBytes, std::byte{1});
+  std::optional<HeldStream> held;
+  barrier(world);
+  if (world.rank() == late) held.emplace(device);
+  Work work = world.rank() == 0 ? world.isend(buffer.span(stream_of(device)), 1)
+                                : world.irecv(buffer.span(stream_of(device)), 0);
+  if (world.rank() == 1) {
+    const Error error = refused(Errc::timed_out, "recv from rank 0 with tag 0", [&] { work.wait(); });
+    require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
+  }
+  barrier(world);
+  held.reset();
+  device.stream.synchronize();
+  if (world.rank() == 0) {
+    try {
+      work.wait();  // as the receiver has given it up
+    } catch (const Error& error) {
+      require(error.code() == Errc::peer_failed, "the code of an error");
+    }
+    device.fill(address_of(buffer), kBytes, std::byte{2});
+    return world.send(buffer.span(), 1);
+  }
+  check(device, buffer, 0, std::vector<std::byte>(kBytes, std::byte{1}), "nothing comes later");
+  world.recv(buffer.span(), 0);
+  check(device, buffer, 0, std::vector<std::byte>(kBytes, std::byte{2}), "the next message");
+}
+
+/// In a group of three of four ranks, in another order: the error has the ranks of the group.
+void fails_in_a_group(Communicator& world) {
+  Communicator group = world.subgroup({3, 1, 0});
+  if (!group) return barrier(world);
+  Buffer buffer(group, 5000);
+  if (group.rank() == 0) group.send(buffer.span(), 1);
+  if (group.rank() == 1) {
+    const Error error = refused(Errc::cuda, "cuMemcpyDtoDAsync_v2: got CUDA_ERROR_ILLEGAL_ADDRESS (700)",
+                                [&] { group.recv(buffer.span(), 0); });
+    require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
+  }
+  barrier(world);
+}
+
+/// The first of it dies while the second waits for what it has sent.
+void dies_in_a_group(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  Communicator group = world.subgroup({3, 1, 0});
+  const Buffer buffer(world, 5000);
+  barrier(world);
+  if (world.rank() == 3) {
+    HeldStream held(device);
+    Work sent = group.isend(buffer.span(stream_of(device)), 1);
+    char word = 0;
+    group.send(std::span(&word, 1), 1, Tag{1});
+    group.recv(std::span(&word, 1), 1, Tag{1});
+    ::raise(SIGKILL);
+  }
+  if (world.rank() != 1) return;
+  Work received = group.irecv(buffer.span(), 0);
+  char word = 0;
+  group.recv(std::span(&word, 1), 0, Tag{1});
+  group.send(std::span(&word, 1), 0, Tag{1});
+  const Error error = refused(Errc::peer_failed, "recv from rank 0 with tag 0: rank 0 died", [&] { received.wait(); });
+  require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
+}
+
 /// A copy fails on the device of rank 1, by injection.
 void copy_fails(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -257,6 +327,10 @@ Acts message_failures() {
       {"receiver-dies", receiver_dies},
       {"sender-dies", sender_dies},
       {"copy-fails", copy_fails},
+      {"sender-is-late", [](Communicator& world) { late_stream(world, 0); }},
+      {"receiver-is-late", [](Communicator& world) { late_stream(world, 1); }},
+      {"fails-in-a-group", fails_in_a_group},
+      {"dies-in-a-group", dies_in_a_group},
       {"side-is-not-told", side_is_not_told},
       {"no-memory", no_memory},
       {"stream-is-not-told", [](Communicator& world) { begin_fails(world, "cuStreamIsCapturing"); }},

@@ -160,6 +160,17 @@ void in_a_row(Communicator& world) {
   }
 }
 
+/// Where ranks have other numbers than in the world.
+void in_groups(Communicator& world) {
+  Communicator reversed = world.split(world.rank() / 2, -world.rank());
+  Communicator some = world.subgroup({3, 1, 0});
+  for (Communicator* const group : {&reversed, &some}) {
+    if (!*group) continue;
+    around(*group);
+    many(*group);
+  }
+}
+
 /// Ranks that are threads of one process.
 void threads(Communicator&) { rondo::testing::run_ranks(3, around); }
 
@@ -344,6 +355,7 @@ const rondo::testing::Acts kActs{
     {"copied", copied},
     {"to-itself", to_itself},
     {"in-a-row", in_a_row},
+    {"in-groups", in_groups},
     {"threads", threads},
     {"sender-is-behind-with-old-events",
      [](Communicator& world) {

@@ -43,7 +43,9 @@ TEST_CASE("collectives of ranks of one process go through the host, and the log 
   const auto ended = run_ranks(COLLECTIVE_RANK, 1, "threads");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
-  for (const std::string& line : lines_of(without_missing_kernels(ended.err))) {
+  const auto lines = lines_of(without_missing_kernels(ended.err));
+  CHECK(lines.size() == 6);
+  for (const std::string& line : lines) {
     CHECK_THAT(line, ContainsSubstring("it is a thread of the same process"));
   }
 }

@@ -23,9 +23,9 @@ class Both {
     fill(first);
   }
 
-  void fill(int first) {
+  void fill(int first, float scale = 1) {
     for (std::size_t i = 0; i < host_.size(); ++i) {
-      host_[i] = static_cast<T>(static_cast<float>((i * 7 + static_cast<std::size_t>(first) * 5) % 61));
+      host_[i] = static_cast<T>(scale * static_cast<float>((i * 7 + static_cast<std::size_t>(first) * 5) % 61));
     }
     device_.write(address(), std::as_bytes(std::span(host_)));
     device_.stream.synchronize();

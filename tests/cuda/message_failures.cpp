@@ -206,6 +206,9 @@ void late_stream(Communicator& world, int late) {
   barrier(world);
   held.reset();
   device.stream.synchronize();
+  barrier(world);
+  for (int i = 0; i < 1000; ++i) (void)world.iprobe(0);
+  barrier(world);
   if (world.rank() == 0) {
     try {
       work.wait();  // as the receiver has given it up

@@ -370,25 +370,6 @@ TEST_CASE("messages of devices in groups whose ranks are not the world's", "[cud
   if (!is_stand_in()) return;
   check_messages(4, "in-groups", {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
   check_messages(4, "in-groups", {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=error"});
-  const auto ended = run_messages(4, "fails-in-a-group", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-}
-
-TEST_CASE("a rank of a group that is killed is named by its number there", "[cuda][messages]") {
-  const auto ended = run_messages(4, "dies-in-a-group");
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 128 + SIGKILL);
-  CHECK_THAT(ended.err, !ContainsSubstring("rank 1 failed"));
-  CHECK_THAT(ended.out, ContainsSubstring("[1] rondo: "));
-}
-
-TEST_CASE("a message whose stream is late runs out of time, and does not come later", "[cuda][messages]") {
-  const std::string act = GENERATE("sender-is-late", "receiver-is-late");
-  const auto ended = run_ranks_with_own("RONDO_TIMEOUT=$([ $RONDO_RANK = 1 ] && echo 2 || echo 30)", MESSAGE_RANK, 2,
-                                        act, with_long_messages({}));
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
 }
 
 TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages][stand-in]") {

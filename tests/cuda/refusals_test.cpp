@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <csignal>
 #include <deque>
 #include <string>
 #include <tuple>
@@ -10,7 +10,8 @@
 #include "tests/cuda/device_ranks.hpp"
 #include "tests/cuda/device_under_test.hpp"
 
-// What the driver refuses, whenever it does: messages and collectives between processes under rondo-run.
+// What goes wrong with messages and collectives between processes under rondo-run: whatever the driver refuses,
+// contexts that are lost, ranks of groups, time that is up.
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
@@ -95,7 +96,7 @@ TEST_CASE("what the driver refuses one of three ranks fails their collectives, o
 
 TEST_CASE("a rank whose context is lost goes on with memory of the host", "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;
-  const std::string call = GENERATE("cuMemcpyDtoDAsync:1:700", "cuEventQuery:5:719", "cuMemcpyDtoDAsync:1:719");
+  const std::string call = GENERATE("cuMemcpyDtoDAsync:1:700", "cuEventQuery:1:719");
   const std::string devices = GENERATE("FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=3");
   auto variables = kUntidy;
   variables.insert(variables.end(), {"RONDO_EAGER_LIMIT=64", "FAKECUDA_STICKY=1", devices});
@@ -104,4 +105,28 @@ TEST_CASE("a rank whose context is lost goes on with memory of the host", "[cuda
   INFO(call << ": " << ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring(call.substr(0, call.find(':'))));
+}
+
+TEST_CASE("what fails in a group names its ranks", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto ended =
+      run_ranks(MESSAGE_RANK, 4, "fails-in-a-group", {"RONDO_EAGER_LIMIT=64", "FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
+TEST_CASE("a rank of a group that is killed is named by its number there", "[cuda][refusals]") {
+  const auto ended = run_ranks(MESSAGE_RANK, 4, "dies-in-a-group", {"RONDO_EAGER_LIMIT=64"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 128 + SIGKILL);
+  CHECK_THAT(ended.err, !ContainsSubstring("rank 1 failed"));
+  CHECK_THAT(ended.out, ContainsSubstring("[1] rondo: "));
+}
+
+TEST_CASE("a message whose stream is late runs out of time, and does not come later", "[cuda][refusals]") {
+  const std::string act = GENERATE("sender-is-late", "receiver-is-late");
+  const auto ended = run_ranks_with_own("RONDO_TIMEOUT=$([ $RONDO_RANK = 1 ] && echo 2 || echo 30)", MESSAGE_RANK, 2,
+                                        act, {"RONDO_EAGER_LIMIT=64"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
 }

@@ -119,7 +119,6 @@ std::size_t Copies::poll() {
     const std::shared_ptr<Running> running = *at;
     bool over = false;
     try {
-      const Current current(context_);
       moved += advance(*running, over) ? 1 : 0;
     } catch (const CudaError&) {
       running->failure = std::current_exception();
@@ -149,6 +148,7 @@ bool Copies::advance(Running& running, bool& over) {
     over = is_drained() || std::chrono::steady_clock::now() >= running.told_at;
     return over;
   }
+  const Current current(context_);
   if (!running.queued) {
     if (copy.given_up && copy.given_up()) {
       over = true;

@@ -96,7 +96,7 @@ TEST_CASE("what the driver refuses one of three ranks fails their collectives, o
 
 TEST_CASE("a rank whose context is lost goes on with memory of the host", "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;
-  const std::string call = GENERATE("cuMemcpyDtoDAsync:1:700", "cuEventQuery:1:719");
+  const std::string call = GENERATE("cuMemcpyDtoDAsync:1:700", "cuEventQuery:1:719", "cuEventRecord:2:719");
   const std::string devices = GENERATE("FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=3");
   auto variables = kUntidy;
   variables.insert(variables.end(), {"RONDO_EAGER_LIMIT=64", "FAKECUDA_STICKY=1", devices});

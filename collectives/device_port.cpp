@@ -42,6 +42,10 @@ DeviceMessage::DeviceMessage(Engine& engine, Task body) : engine_(engine) {
   task_.start();
 }
 
+DeviceMessage::~DeviceMessage() {
+  if (waiter_) engine_.forget(waiter_);
+}
+
 Task DeviceMessage::run(DeviceMessage& self, Task body) {
   try {
     co_await body;

@@ -20,12 +20,14 @@ class DeviceMessage {
  public:
   /// Starts at once; with an empty task there is nothing to do.
   DeviceMessage(Engine& engine, Task body);
+  ~DeviceMessage();
   DeviceMessage(const DeviceMessage&) = delete;
   DeviceMessage& operator=(const DeviceMessage&) = delete;
 
   bool await_ready() const noexcept { return done_; }
   void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
-  void await_resume() const {
+  void await_resume() {
+    waiter_ = {};
     if (error_) std::rethrow_exception(error_);
   }
 
@@ -35,7 +37,7 @@ class DeviceMessage {
   Engine& engine_;
   bool done_ = false;
   std::exception_ptr error_;
-  std::coroutine_handle<> waiter_;
+  std::coroutine_handle<> waiter_;  // until it goes on
   Task task_;
 };
 

@@ -80,7 +80,7 @@ class HostMemoryPort {
     }
     bool await_ready() const noexcept { return !message_ || message_->await_ready(); }
     void await_suspend(std::coroutine_handle<> waiter) noexcept { message_->await_suspend(waiter); }
-    void await_resume() const {
+    void await_resume() {
       if (message_) message_->await_resume();
     }
 
@@ -97,7 +97,7 @@ class HostMemoryPort {
                   std::span<std::byte> into, Side side);
     bool await_ready() const noexcept { return !message_ || message_->await_ready(); }
     void await_suspend(std::coroutine_handle<> waiter) noexcept { message_->await_suspend(waiter); }
-    void await_resume() const {
+    void await_resume() {
       if (message_) message_->await_resume();
       if (thrown_) std::rethrow_exception(thrown_);
     }

@@ -56,7 +56,7 @@ class Until {
     condition_->await_suspend(waiter);
     return true;
   }
-  void await_resume() const {
+  void await_resume() {
     if (condition_) condition_->await_resume();
   }
 

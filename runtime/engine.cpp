@@ -165,6 +165,11 @@ void Engine::run_ready() {
   }
 }
 
+void Engine::forget(std::coroutine_handle<> coroutine) noexcept {
+  const std::coroutine_handle<> nothing = std::noop_coroutine();
+  for (auto* const list : {&ready_, &running_}) std::replace(list->begin(), list->end(), coroutine, nothing);
+}
+
 std::byte* Engine::take_scratch(std::size_t bytes) {
   for (auto& [size, memory] : scratch_) {
     if (size == bytes && memory) return memory.release();

@@ -131,6 +131,8 @@ class Engine {
 
   // Running.
   void make_ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
+  /// It is destroyed: it is not to be resumed any more.
+  void forget(std::coroutine_handle<> coroutine) noexcept;
   void add(Condition& condition) noexcept { conditions_.push(condition); }
   void remove(Condition& condition) noexcept { conditions_.remove(condition); }
   void run_ready();

@@ -22,6 +22,11 @@ Message::Message(Group& group, Operation* operation, int peer_rank)
   group_.add(*this);
 }
 
+// Where its waiter has not gone on that is being destroyed, too.
+Message::~Message() {
+  if (waiter_) group_.engine().forget(waiter_);
+}
+
 void Message::complete(std::exception_ptr error) {
   if (done_) return;
   group_.remove(*this);

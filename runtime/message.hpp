@@ -40,7 +40,8 @@ class Message : public ListNode<Message, InGroup> {
 
   bool await_ready() const noexcept { return done_; }
   void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
-  void await_resume() const {
+  void await_resume() {
+    waiter_ = {};
     if (error_) std::rethrow_exception(error_);
   }
 
@@ -62,7 +63,7 @@ class Message : public ListNode<Message, InGroup> {
 
  protected:
   Message(Group& group, Operation* operation, int peer_rank);
-  virtual ~Message() = default;
+  virtual ~Message();
 
   void complete(std::exception_ptr error = nullptr);
   /// The link of `peer` is worth polling until this message has completed.
@@ -76,7 +77,7 @@ class Message : public ListNode<Message, InGroup> {
   Peer* expected_from_ = nullptr;
   bool done_ = false;
   std::exception_ptr error_;
-  std::coroutine_handle<> waiter_;
+  std::coroutine_handle<> waiter_;  // until it goes on
 };
 
 /// The error of a point-to-point message whose deadline has passed.

@@ -43,14 +43,17 @@ void come_what_may(Communicator& world) {
     const std::vector<int> own(kCount, world.rank() + 1), wanted(kCount, world.size() * (world.size() + 1) / 2);
     std::vector<int> got(kCount), got_of_all(kCount * ranks);
     sums.copy_from(own);
-    all_gather(world, sums.span(), all.span());
-    all.copy_to(got_of_all);
-    for (std::size_t i = 0; i < got_of_all.size(); ++i) {
-      require(got_of_all[i] == static_cast<int>(i / kCount) + 1, "what all have given");
+    for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::ring}) {
+      all_gather(world, sums.span(), all.span(), {algorithm});
+      all.copy_to(got_of_all);
+      for (std::size_t i = 0; i < got_of_all.size(); ++i) {
+        require(got_of_all[i] == static_cast<int>(i / kCount) + 1, "what all have given");
+      }
+      cuda::buffer<int> out(world, kCount);
+      all_reduce(world, sums.span(), out.span(), sum, {algorithm});
+      out.copy_to(got);
+      require(got == wanted, "the sum");
     }
-    all_reduce(world, sums.span(), sum);
-    sums.copy_to(got);
-    require(got == wanted, "the sum");
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
     require(error.code() == Errc::cuda || error.code() == Errc::peer_failed, "the code of an error");

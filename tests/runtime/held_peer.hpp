@@ -122,7 +122,7 @@ struct Receive {
   explicit Receive(Group& group) : message(group, 1, Tag{3}, ElementType::bytes, place) {}
   std::string error() const {
     try {
-      message.await_resume();
+      if (message.error()) std::rethrow_exception(message.error());
       return "";
     } catch (const Error& error) {
       return error.what();

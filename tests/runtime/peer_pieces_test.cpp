@@ -86,7 +86,7 @@ struct Received {
   }
   std::string error() const {
     try {
-      message->await_resume();
+      if (message->error()) std::rethrow_exception(message->error());
     } catch (const Error& error) {
       return std::string(to_string(error.code())) + ": " + error.what();
     }

@@ -17,8 +17,7 @@ struct Place {
 };
 
 /// The network of a path: constants of loopback and of shared memory on a virtual machine with two cores. One way 8 B
-/// took 5.1 us through bare TCP sockets, nearly all of it in the two system calls, and 0.3 us through shared memory;
-/// long messages 7 and 11 GB/s.
+/// took 5.1 us through bare TCP sockets and 0.3 us through shared memory; long messages 7 and 11 GB/s.
 simulation::LogGP network_of(Path path);
 
 /// What a choice takes in the model, in microseconds: T = max(critical path, work of all ranks / cores).

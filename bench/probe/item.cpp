@@ -14,7 +14,7 @@ std::span<const Item> probe_items() {
       Item{"open_memory", "what it costs to map another process's allocation", {2}, answer_open_memory},
       Item{"copies", "copies on the device, and while another process computes", {2}, answer_copies},
       Item{"round_trip", "to the host and back, and while another process computes", {2}, answer_round_trip},
-      Item{"reductions", "all_reduce kernels by ranks and blocks", {2, 4, 8}, answer_reductions},
+      Item{"reductions", "kernels that sum, by ranks and blocks", {2, 4, 8}, answer_reductions},
       Item{"death_event", "a process dies whose event is waited for", {2}, answer_death_event, true},
       Item{"death_memory", "a process dies whose memory is mapped", {2}, answer_death_memory, true},
       Item{"death_kernel", "a process dies while its kernel runs", {2}, answer_death_kernel, true},

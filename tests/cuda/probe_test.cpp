@@ -192,7 +192,8 @@ TEST_CASE("the probe answers every item, in a table and a report, and leaves not
     if (std::string(item.name) != "machine")
       CHECK_THAT(outcome.output, ContainsSubstring("\n" + std::string(item.name) + " "));
   }
-  CHECK_THAT(outcome.output, ContainsSubstring("direct, unroll 4, ") && ContainsSubstring("leader, unroll 8, "));
+  CHECK_THAT(outcome.output, ContainsSubstring("direct, unroll 4, ") && ContainsSubstring("leader, unroll 8, ") &&
+                                 ContainsSubstring("ring step, a chunk of each rank, unroll 8, "));
   for (const auto& figure : report["figures"]) {
     INFO(figure);
     CHECK(!figure.contains("failed"));

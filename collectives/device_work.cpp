@@ -183,7 +183,11 @@ Task DeviceWork::end() {
 }
 
 bool DeviceWork::order(CudaStream stream) const {
-  return last_ && !ended_ && device_.collectives.order(*last_, handle_of(stream));
+  try {
+    return last_ && !ended_ && device_.collectives.order(*last_, handle_of(stream));
+  } catch (const cuda::CudaError& error) {
+    throw error_of(error, "wait_on");
+  }
 }
 
 }  // namespace rondo::detail

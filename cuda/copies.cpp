@@ -1,6 +1,5 @@
 #include "cuda/copies.hpp"
 
-#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -55,8 +54,14 @@ bool Copies::stop(std::chrono::nanoseconds patience) noexcept {
     running->copy = {};
   }
   running_.clear();
-  left_.clear();
+  forget_left();
   return true;
+}
+
+// Who holds a copy may be held by it.
+void Copies::forget_left() noexcept {
+  for (const auto& running : left_) running->copy = {};
+  left_.clear();
 }
 
 bool Copies::is_drained() const noexcept {
@@ -67,22 +72,9 @@ bool Copies::is_drained() const noexcept {
   }
 }
 
-// Also on streams that are not this one's.
-bool Copies::is_reached(const Running& running) const noexcept {
-  try {
-    const Current current(context_);
-    return running.done == nullptr || events_.done(running.done);
-  } catch (const CudaError&) {
-    return true;
-  }
-}
-
 bool Copies::is_drained(std::chrono::nanoseconds patience) const noexcept {
   const auto until = std::chrono::steady_clock::now() + patience;
-  const auto all_reached = [this] {
-    return std::all_of(running_.begin(), running_.end(), [this](const auto& running) { return is_reached(*running); });
-  };
-  while (!is_drained() || !all_reached()) {
+  while (!is_drained()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::yield();
   }
@@ -93,12 +85,12 @@ std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
   return running_.emplace_back(std::make_shared<Running>(std::move(copy)));
 }
 
-std::shared_ptr<Copies::Running> Copies::mark(StreamHandle stream, std::function<void(std::exception_ptr)> reached) {
+std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_ptr)> reached) {
   const Current current(context_);
   auto running = std::make_shared<Running>(Copy{});
   running->copy.ended = std::move(reached);
   running->queued = true;
-  running->done = events_.record(stream);
+  running->done = events_.record(stream_.handle());
   return running_.emplace_back(std::move(running));
 }
 
@@ -113,7 +105,7 @@ bool Copies::order(const Running& running, StreamHandle stream) const {
 }
 
 std::size_t Copies::poll() {
-  if (!left_.empty() && is_drained()) left_.clear();
+  if (!left_.empty() && is_drained()) forget_left();
   std::size_t moved = 0;
   for (auto at = running_.begin(); at != running_.end();) {
     const std::shared_ptr<Running> running = *at;

@@ -64,10 +64,9 @@ class Copies {
   std::shared_ptr<Running> start(Copy copy);
 
   StreamHandle stream() const noexcept { return stream_.handle(); }
-  /// Marks how far its user has queued on the stream, or somebody on another: `reached` is called when the device has
-  /// come there. Throws CudaError.
-  std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached) { return mark(stream(), reached); }
-  std::shared_ptr<Running> mark(StreamHandle stream, std::function<void(std::exception_ptr)> reached);
+  /// Marks how far its user has queued on the stream: `reached` is called when the device has come there. Throws
+  /// CudaError.
+  std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
 
   static bool is_queued(const Running& running) noexcept;
   /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet.
@@ -76,7 +75,7 @@ class Copies {
   /// Returns how many were queued or have ended. Throws nothing: what fails is told, of what is queued already once the
   /// device has come to the end of the stream, or has had `kPatience` for that.
   std::size_t poll();
-  bool idle() const noexcept { return running_.empty(); }
+  bool idle() const noexcept { return running_.empty() && left_.empty(); }
   /// Enough for a device that waits for nobody.
   static constexpr std::chrono::seconds kPatience{2};
   /// Waits for what has been queued, for so long at the most, and tells nobody. False: the device has not come to it,
@@ -87,8 +86,8 @@ class Copies {
   /// Whether anything changed; `over` when it need not be looked at again.
   bool advance(Running& running, bool& over);
   void queue(Running& running);
+  void forget_left() noexcept;
   bool is_drained() const noexcept;
-  bool is_reached(const Running& running) const noexcept;
   bool is_drained(std::chrono::nanoseconds patience) const noexcept;
 
   const PrimaryContext& context_;

@@ -42,11 +42,11 @@ Task form_arena(Operation& operation, Team& team) {
   Refusal refusal;
   Task shared = share_memory(operation, team, group.id(), bytes, memory, refusal);
   co_await shared;
-  if (refusal) {
+  if (memory) {
+    team.commons.form(std::make_unique<Arena>(std::move(memory), team.rank, team.size(), staging));
+  } else {
     team.commons.form_none(refusal.text(bytes));
     refusal.tell(group.engine(), "collectives", "messages", bytes);
-  } else {
-    team.commons.form(std::make_unique<Arena>(std::move(memory), team.rank, team.size(), staging));
   }
   tell(group, team);
   // While others mapped theirs, or were still being started, they computed; from here on they may not.

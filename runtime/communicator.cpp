@@ -177,10 +177,15 @@ Communicator::Communicator(std::shared_ptr<Engine> engine, Group& group) : engin
 void Communicator::close() noexcept {
   if (!group_ || engine_->progress().forked()) return;
   Progress::Entry entry(engine_->progress());
-  // What streams wait for is queued, and has senders that must hear that it is over.
+  // What streams wait for is queued; its senders must hear that it is over, its receivers get what went through the
+  // host.
+  const auto over = [this] { return engine_->nothing_later(); };
+  if (std::uncaught_exceptions() == 0) {
+    engine_->progress().until(
+        entry, [&] { return over() || engine_->failure_seen(); }, engine_->last_deadline());
+  }
   constexpr std::chrono::seconds kLongest{1};
-  engine_->progress().until(
-      entry, [this] { return engine_->nothing_later(); }, engine_->clock().now() + kLongest);
+  engine_->progress().until(entry, over, engine_->clock().now() + kLongest);
   engine_->close_group(*std::exchange(group_, nullptr));
 }
 

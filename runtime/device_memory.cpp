@@ -29,7 +29,8 @@ bool release(Engine& engine, const Allocation& allocation) {
   Progress::Entry entry(engine.progress());
   engine.device_peers().retire(allocation);
   const auto closed = [&] {
-    return engine.device_peers().is_closed(allocation) && !(engine.failure_seen() && engine.device().busy());
+    return engine.device_peers().is_closed(allocation) &&
+           !(engine.failure_seen() && (engine.device().busy() || engine.device().streams_wait()));
   };
   const auto since = engine.clock().now();
   // While it waits, somebody may die.

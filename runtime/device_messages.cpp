@@ -54,8 +54,7 @@ bool DeviceMessages::order(int peer, std::uint32_t number, CudaStream stream) {
   asks_.erase(ask);
   try {
     peers.events(peer).wait(copied, handle_of(stream));
-    // Who frees memory waits for all of the device: not while this stream waits for a process that has died.
-    device().copies.mark(handle_of(stream), [](const std::exception_ptr&) {});
+    engine_.device().note_wait(stream);
   } catch (const cuda::CudaError& error) {
     peers.used(peer, copied);
     throw detail::error_of(error, "wait_on");
@@ -79,6 +78,7 @@ void DeviceMessages::queued(Peer& peer, const DeviceQueued& copy) {
   if (copy.copied.index >= RankDevice::kEvents) return peer.reject("it spoke of an event that there is not");
   const auto ask = asks_.find({peer.world_rank(), copy.message});
   if (ask == asks_.end()) return engine_.device_peers().used(peer.world_rank(), copy.copied);
+  if (ask->second) return peer.reject("it answered a question twice");
   ask->second = copy.copied;
 }
 

@@ -23,7 +23,7 @@ bool means_no_room(cuda::Result code) {
 DevicePeers::~DevicePeers() {
   RankDevice& rank = engine_.device();
   if (!rank.opened()) return;
-  rank.stop(engine_.patience(cuda::Copies::kPatience));
+  rank.stop(engine_.patience(cuda::Copies::kPatience), engine_.failure_seen());
   // What the device still may do needs what it was given.
   if (rank.stuck()) RankDevice::leave_to_driver(std::make_shared<std::map<int, Remote>>(std::move(remotes_)));
 }
@@ -305,7 +305,7 @@ void DevicePeers::close(int world_rank, Remote& remote) {
 void DevicePeers::leave() {
   RankDevice& rank = engine_.device();
   if (!rank.opened()) return;
-  rank.stop(engine_.patience(cuda::Copies::kPatience));
+  rank.stop(engine_.patience(cuda::Copies::kPatience), engine_.failure_seen());
   if (rank.stuck()) engine_.log().warn("the device waits for a rank that has died: what it was given stays mapped");
   for (auto& [world_rank, remote] : remotes_) {
     if (!rank.stuck() && !remote.in_use()) {

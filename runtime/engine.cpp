@@ -233,6 +233,13 @@ std::size_t Engine::poll(bool everything) {
   return moved;
 }
 
+std::optional<Time> Engine::last_deadline() const noexcept {
+  std::optional<Time> last = Time::min();
+  for (const auto& waitable : later_)
+    last = waitable->deadline && last ? std::max(waitable->deadline, last) : std::nullopt;
+  return last;
+}
+
 void Engine::finish_what_is_over() {
   std::erase_if(later_, [&](const std::unique_ptr<Waitable>& waitable) {
     if (!waitable->finished()) return false;

@@ -139,6 +139,8 @@ class Engine {
   /// Nobody waits for it any more, but it is not over.
   void finish_later(std::unique_ptr<Waitable> waitable) { later_.push_back(std::move(waitable)); }
   bool nothing_later() const noexcept { return later_.empty(); }
+  /// By when all that is over. Nothing: some of it has no deadline.
+  std::optional<Time> last_deadline() const noexcept;
   std::byte* take_scratch(std::size_t bytes);
   void give_scratch(std::byte* memory, std::size_t bytes) noexcept;
 

@@ -47,6 +47,7 @@ Refusal none_with(Engine& engine, int world_rank) {
 /// Gives a member the descriptor. Nothing: it has it.
 Refusal hand_to(Engine& engine, int world_rank, std::uint64_t number, const SharedMemory& memory) {
   Link* const link = engine.peer(world_rank).link();
+  errno = ENOTCONN;
   if (link && link->pass(memory.descriptor(), number)) return {};
   return {Refusal::Step::share, world_rank, "sendmsg: " + std::generic_category().message(errno)};
 }

@@ -338,7 +338,8 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
 void Peer::written(std::uint32_t receive_id) {
   ReceiveMessage* const receive = awaiting(receive_id);
   // While pieces of it are on their way to the device, it is not over.
-  if (receive && (!receive->device_ || receive->arrived_ > 0)) return reject("it wrote where it was not to write");
+  if (receive && (!receive->may_be_written_ || receive->arrived_ > 0))
+    return reject("it wrote where it was not to write");
   if (take_awaiting(receive_id)) receive->complete();
 }
 

@@ -110,6 +110,9 @@ void Progress::poke(Entry&) {
 void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
                      std::optional<Time> deadline) {
   driver_ = Driver::caller;
+  // Also where the condition throws.
+  const auto pass_on = [this](Driver*) { pass_baton(); };
+  const std::unique_ptr<Driver, decltype(pass_on)> driving(&driver_, pass_on);
   Idle idle(engine_.settings().idle, clock_, habits_);
   Time next_tick = Time::max();
   for (unsigned moves = 1; !done(); ++moves) {
@@ -132,7 +135,6 @@ void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<boo
     }
     give_way(lock);
   }
-  pass_baton();
 }
 
 // Nothing moved. False: the deadline has passed.

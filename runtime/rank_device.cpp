@@ -86,10 +86,30 @@ std::size_t RankDevice::poll() { return opened_ ? opened_->copies.poll() + opene
 
 bool RankDevice::busy() const noexcept { return opened_ && !(opened_->copies.idle() && opened_->collectives.idle()); }
 
-void RankDevice::stop(std::chrono::nanoseconds patience) noexcept {
+void RankDevice::note_wait(CudaStream stream) {
+  (void)streams_wait();  // forgets those that do not
+  const cuda::Current current(opened_->context);
+  waits_.push_back(opened_->local_events.record(handle_of(stream)));
+}
+
+bool RankDevice::streams_wait() noexcept {
+  std::erase_if(waits_, [this](cuda::EventHandle event) {
+    try {
+      const cuda::Current current(opened_->context);
+      if (!opened_->local_events.done(event)) return false;
+    } catch (const cuda::CudaError&) {
+      // The device has failed: nothing waits any more.
+    }
+    opened_->local_events.give_back(event);
+    return true;
+  });
+  return !waits_.empty();
+}
+
+void RankDevice::stop(std::chrono::nanoseconds patience, bool after_failure) noexcept {
   if (!opened_ || stuck_) return;
   const bool copied = opened_->copies.stop(patience);
-  stuck_ = !opened_->collectives.stop(patience) || !copied;
+  stuck_ = !opened_->collectives.stop(patience) || !copied || (after_failure && streams_wait());
 }
 
 void RankDevice::leave_to_driver(std::shared_ptr<void> held) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <rondo/device_span.hpp>
 #include <rondo/error.hpp>
@@ -140,10 +141,16 @@ class RankDevice {
 
   /// Never blocks, never throws. Returns how much moved.
   std::size_t poll();
+  /// The caller's stream waits for another process from here on. Throws CudaError.
+  void note_wait(CudaStream stream);
+  /// Such a stream has not come further. Who frees memory waits for all of the device: not for one that waits for a
+  /// process that has died.
+  bool streams_wait() noexcept;
   /// The device is at work: nobody rings when it is done.
   bool busy() const noexcept;
-  /// Waits for what has been queued, for so long at the most, and tells nobody.
-  void stop(std::chrono::nanoseconds patience = cuda::Copies::kPatience) noexcept;
+  /// Waits for what has been queued, for so long at the most, and tells nobody; after a failure streams of the caller's
+  /// may wait in vain, too.
+  void stop(std::chrono::nanoseconds patience = cuda::Copies::kPatience, bool after_failure = false) noexcept;
   /// That came to no end: something queued waits for a process that has died.
   bool stuck() const noexcept { return stuck_; }
   /// Keeps what a device that is stuck may still use, to the end of the process.
@@ -159,6 +166,7 @@ class RankDevice {
 
   const int local_rank_;
   std::unique_ptr<Opened> opened_;
+  std::vector<cuda::EventHandle> waits_;  ///< recorded on the caller's streams behind what they wait for
   bool stuck_ = false;
 };
 

@@ -81,7 +81,7 @@ TEST_CASE("of a device that does not get done its caller hears all the same, and
           "[cuda][copies]") {
   FailedCopy test;
   while (!test.error) test.copies.poll();
-  CHECK(test.copies.idle());
+  CHECK(!test.copies.idle());
   CHECK(test.users() == 2);
   test.copies.poll();
   CHECK(test.users() == 2);

@@ -1,5 +1,6 @@
 // A rank that sends and receives memory of a device: message_rank ACT. Started by rondo-run. Ends with 0 when all was
 // as it must be, else it says what was not.
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -331,6 +332,43 @@ void stream_waits_for_other(Communicator& world, int waiting) {
   barrier(world);
 }
 
+/// The driver refuses rank 0 the wait: the message goes on, and so does everything else.
+void wait_is_refused(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 5000;
+  const Buffer buffer(world, kBytes);
+  const auto stream = stream_of(device);
+  if (world.rank() == 0) {
+    put(device, buffer, 0, pattern(0, 1, kBytes));
+    Work sent = world.isend(buffer.span(stream), 1);
+    rondo::testing::driver_refuses("cuStreamWaitEvent", 2, [&] { sent.wait_on(stream); });
+    sent.wait();
+  } else {
+    world.recv(buffer.span(stream), 0);
+    check(device, buffer, 0, pattern(0, 1, kBytes), "whose sender's wait was refused");
+  }
+  barrier(world);
+}
+
+/// What a stream waits for goes by the host, and its receiver comes long after the sender has left.
+void left_for_later(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 50;
+  const auto sent = pattern(0, 1, kBytes);
+  const Buffer buffer(world, kBytes);
+  if (world.rank() == 0) {
+    put(device, buffer, 0, sent);
+    world.isend(buffer.span(stream_of(device)), 1).wait_on(stream_of(device));
+    device.stream.synchronize();
+    world = Communicator();
+    return;
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+  while (std::chrono::steady_clock::now() < until) continue;
+  world.recv(buffer.span(), 0);
+  check(device, buffer, 0, sent, "what was sent before its sender left");
+}
+
 /// The same of many messages, in both directions, whose copies may be over before anybody asks.
 void streams_wait_for_each_other(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -371,6 +409,8 @@ const rondo::testing::Acts kActs{
     {"sender-leaves", sender_leaves},
     {"stream-waits", stream_waits},
     {"sender-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 0); }},
+    {"wait-is-refused", wait_is_refused},
+    {"left-for-later", left_for_later},
     {"streams-wait-for-each-other", streams_wait_for_each_other},
     {"receiver-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 1); }},
 };

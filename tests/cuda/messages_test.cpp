@@ -111,6 +111,7 @@ TEST_CASE("a stream that is behind keeps no other stream's messages back", "[cud
 
 TEST_CASE("what has come is received though its sender has left", "[cuda][messages]") {
   check_messages(2, "sender-leaves");
+  check_ranks(MESSAGE_RANK, 2, "left-for-later");
 }
 
 TEST_CASE("whoever leaves may free what others had mapped", "[cuda][messages]") {

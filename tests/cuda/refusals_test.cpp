@@ -130,3 +130,9 @@ TEST_CASE("a message whose stream is late runs out of time, and does not come la
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
 }
+
+TEST_CASE("a stream whose wait the driver refuses holds nobody up", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  check_ranks(MESSAGE_RANK, 2, "wait-is-refused",
+              {"RONDO_EAGER_LIMIT=64", "FAKECUDA_COPY_MS=300", "FAKECUDA_FAIL=cuStreamWaitEvent:1:2"});
+}

@@ -23,7 +23,7 @@ namespace rondo::cuda {
 /// What processes share of an event. Records are numbered from 1; 0: there was none.
 struct EventWords {
   /// The last record that was queued, and how many processes have waited for it: those that have it from another.
-  struct Last {
+  struct alignas(8) Last {
     std::uint32_t record = 0;
     std::uint32_t waited = 0;
   };

@@ -28,6 +28,9 @@ constexpr int kLooksPerRound = 16;
 constexpr int kRounds = 64;
 constexpr int kCrowdedYields = 16;
 
+// Of a sum on its way to memory, in a core's first cache meanwhile.
+constexpr std::size_t kPieceBytes = std::size_t{8} << 10;
+
 /// An address for each rank, without an allocation for as many as a small host has.
 class Addresses {
  public:
@@ -64,7 +67,7 @@ std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noex
 }
 
 void DirectPort::lay_out(const Step& step, std::size_t at_byte, std::span<const std::byte> from) {
-  copy_bytes(from, arena_.bytes(step, rank()) + at_byte);
+  team_.commons.stores().copy(from, arena_.bytes(step, rank()) + at_byte);
 }
 
 void DirectPort::enter(const Step& step) {
@@ -148,6 +151,20 @@ void DirectPort::fold(const Step& step, std::size_t at_byte, std::span<const std
   const std::size_t count = own.size() / element_bytes();
   memory_.reduction().fold(inputs, into, count);
   memory_.finish(into, count);
+}
+
+void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& own) {
+  const std::size_t at_byte = at * element_bytes();
+  const std::span<const std::byte> mine = readable(own);
+  std::byte* const into = arena_.bytes(step, rank()) + at_byte;
+  const std::size_t most = kPieceBytes / element_bytes() * element_bytes();
+  if (most == 0 || !team_.commons.stores().past_caches(mine.size())) return fold(step, at_byte, mine, into);
+  alignas(64) std::array<std::byte, kPieceBytes> piece;
+  for (std::size_t begin = 0; begin < mine.size(); begin += most) {
+    const std::span part = mine.subspan(begin, std::min(most, mine.size() - begin));
+    fold(step, at_byte + begin, part, piece.data());
+    store_past_caches(std::span(piece).first(part.size()), into + begin);
+  }
 }
 
 void DirectPort::expose(const Step& step, const Range& input, const Range& output) {

@@ -141,9 +141,7 @@ class DirectPort {
   }
   void fold(const Step& step, std::size_t at_byte, std::span<const std::byte> own, std::byte* into);
   /// The same into the own bytes of the step, at the same place, for all to read: nobody else may need them.
-  void fold_in_place(const Step& step, std::size_t at, const Range& own) {
-    fold(step, at * element_bytes(), readable(own), arena_.bytes(step, rank()) + at * element_bytes());
-  }
+  void fold_in_place(const Step& step, std::size_t at, const Range& own);
 
   /// A member's share of a step's work: see Arena. `finish` wakes nobody.
   bool claim(const Step& step, int of) noexcept { return arena_.claim(step, of); }

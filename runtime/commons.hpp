@@ -8,6 +8,7 @@
 
 #include "runtime/arena.hpp"
 #include "runtime/shared_regions.hpp"
+#include "transport/shared_stores.hpp"
 
 namespace rondo::detail {
 
@@ -37,6 +38,9 @@ class Commons {
   std::optional<bool> readable() const noexcept { return readable_; }
   void found_readable(bool readable) noexcept { readable_ = readable; }
 
+  /// How this rank writes into the arena.
+  SharedStores& stores() noexcept { return stores_; }
+
   std::uint64_t take_ticket() noexcept { return tickets_++; }
   bool turn_of(std::uint64_t ticket) const noexcept { return served_ == ticket; }
   void turn_is_over() noexcept { ++served_; }
@@ -53,6 +57,7 @@ class Commons {
   std::unique_ptr<Arena> arena_;
   std::string no_arena_;
   SharedRegions regions_;
+  SharedStores stores_;
   std::optional<bool> readable_;
   std::uint64_t tickets_ = 0;
   std::uint64_t served_ = 0;

@@ -115,7 +115,7 @@ bool ShmLink::write(Outgoing& frame) {
   // The reader looks at the first line: that is written last, and at once.
   const std::size_t first = std::min(part, LineRing::first_bytes() - std::min(LineRing::first_bytes(), header_bytes));
   std::byte* const payload = record + header_bytes;
-  if (part > first) std::memcpy(payload + first, frame.payload.data() + sent + first, part - first);
+  if (part > first) stores_.copy(frame.payload.subspan(sent + first, part - first), payload + first);
   if (begins) copy_header(kind, record, reinterpret_cast<const std::byte*>(&frame.header));
   if (first > 0) std::memcpy(payload, frame.payload.data() + sent, first);
   out_.publish(kind, header_bytes + part);

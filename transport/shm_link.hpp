@@ -12,6 +12,7 @@
 #include "transport/line_ring.hpp"
 #include "transport/link.hpp"
 #include "transport/shared_memory.hpp"
+#include "transport/shared_stores.hpp"
 
 namespace rondo::detail {
 
@@ -82,6 +83,7 @@ class ShmLink final : public Link {
   Descriptor socket_;
   SharedMemory memory_;
   RingWriter out_;
+  SharedStores stores_;
   RingReader in_;
   pid_t readable_pid_;
   const std::string unreadable_;  // why, once that is 0

@@ -2,6 +2,8 @@
 // barrier, turns, the way back to messages. What they compute is tested with the others (collectives, operators).
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -73,6 +75,12 @@ struct Huge {
   std::uint64_t words[100'000];
 };
 
+/// Whatever is timed by it is slow.
+std::chrono::steady_clock::time_point slow_time() {
+  thread_local std::chrono::steady_clock::time_point now{};
+  return now += std::chrono::milliseconds(1);
+}
+
 struct Tomorrow : detail::Clock {
   detail::Time now() const override { return detail::SteadyClock().now() + std::chrono::hours(24); }
 };
@@ -99,6 +107,39 @@ TEST_CASE("a long row of collectives without a barrier between them gets every b
         dawdle(own);
         one(world, i, shared, i % 3 == 0 ? Options{Algorithm::direct, 512} : Options{});
       }
+    });
+  }
+}
+
+TEST_CASE("collectives that write past the caches get every byte right", "[collectives][direct]") {
+  for (const int size : {2, 3}) {
+    run_ranks(size, [](Communicator& world) {
+      barrier(world);
+      auto& stores = CommunicatorAccess::group(world, "").commons().stores();
+      stores = detail::SharedStores(&slow_time);
+      std::vector<std::byte> bytes(detail::SharedStores::kLeast);
+      std::vector<std::byte> copied(bytes.size());
+      std::minstd_rand shared(5);
+      std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
+      for (std::uint32_t i = 0; i < rounds(300U); ++i) {
+        while (!stores.past_caches(bytes.size())) stores.copy(bytes, copied.data());
+        dawdle(own);
+        one(world, i, shared, {i % 2 == 0 ? Algorithm::direct : Algorithm::automatic});
+        // A slice that is combined in several pieces, the last one shorter.
+        auto mine = vector_of(i, world.rank(), 12'345);
+        all_reduce(world, std::span(mine), max, {Algorithm::sliced});
+        require(mine == vector_of(i, world.size() - 1, mine.size()), "slices");
+      }
+      using Long = std::array<std::uint64_t, 2000>;
+      std::vector<Long> longer_than_a_piece(7, Long{});
+      longer_than_a_piece[6][1999] = 3;
+      all_reduce(world, std::span(longer_than_a_piece), commuting([](const Long& a, const Long& b) {
+                   Long sum = a;
+                   sum[1999] += b[1999];
+                   return sum;
+                 }),
+                 {Algorithm::sliced});
+      require(longer_than_a_piece[6][1999] == 3U * static_cast<unsigned>(world.size()), "long elements");
     });
   }
 }

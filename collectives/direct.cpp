@@ -9,11 +9,12 @@
 namespace rondo::detail {
 namespace {
 
-// Shorter blocks are copied twice in less time. So are somewhat longer ones between cores that share their caches; but
-// between others that takes two to five times as long, for each line that is laid out goes both ways.
-constexpr std::size_t kLeastPulled = std::size_t{32} << 10;
-constexpr std::size_t kLeastPulledInCrowd = std::size_t{64} << 10;
-constexpr int kLeastGathered = 5;
+// Shorter blocks are copied twice in less time than the system takes to copy them once.
+constexpr std::size_t kLeastFetched = std::size_t{64} << 10;
+// A root's, which goes on when it has laid out its block.
+constexpr std::size_t kLeastBroadcastFetched = std::size_t{128} << 10;
+// In turns on a core, many at a time are laid out and taken.
+constexpr std::size_t kLeastFetchedFromAllInCrowd = std::size_t{256} << 10;
 
 /// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
 /// window is `count` elements from `begin` on: of the vector, or of every rank's block.
@@ -269,20 +270,14 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
 bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept {
   const bool two = ranks == 2 && !crowded;
   switch (collective) {
-    case Collective::scatter:
-    case Collective::all_to_all: break;
-    // One rank would fetch alone what otherwise all lay out for it at the same time.
-    case Collective::gather:
-      if (!two && (ranks < kLeastGathered || !crowded)) return false;
-      break;
+    case Collective::scatter: return block_bytes >= kLeastFetched;
+    case Collective::all_to_all: return block_bytes >= (crowded ? kLeastFetchedFromAllInCrowd : kLeastFetched);
     // What many read is copied for all of them together sooner than by the system for each.
-    case Collective::broadcast:
-    case Collective::all_gather:
-      if (!two) return false;
-      break;
+    case Collective::all_gather: return two && block_bytes >= kLeastFetched;
+    case Collective::broadcast: return two && block_bytes >= kLeastBroadcastFetched;
+    // A root would fetch alone what otherwise all lay out for it at the same time.
     default: return false;
   }
-  return block_bytes >= (crowded ? kLeastPulledInCrowd : kLeastPulled);
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {

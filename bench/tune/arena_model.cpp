@@ -72,7 +72,6 @@ class Collected {
     switch (question_.collective) {
       case Collective::broadcast:
       case Collective::scatter: return {{0, own(true), Awaits::all}, {0, pull(bytes), Awaits::all}, true};
-      case Collective::gather: return {all, {}, true};
       default: return {all, all, true};
     }
   }

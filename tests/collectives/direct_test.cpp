@@ -288,7 +288,7 @@ TEST_CASE("long blocks are fetched from their owners, who may use their buffers 
   for (const int size : {2, 3, 5}) {
     run_ranks(size, [size](Communicator& world) {
       const auto ranks = static_cast<std::size_t>(size);
-      const std::size_t count = 30'001;
+      const std::size_t count = 70'001;
       std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
       const auto block_of = [](const std::vector<std::uint32_t>& all, int rank) {
         return std::span(all).subspan(static_cast<std::size_t>(rank) * count, count);

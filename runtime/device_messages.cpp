@@ -1,6 +1,9 @@
 #include "runtime/device_messages.hpp"
 
+#include <iterator>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include <rondo/error.hpp>
 
@@ -18,7 +21,7 @@ RankDevice::Opened& DeviceMessages::device() const { return *engine_.device().op
 
 void DeviceMessages::offer(SendMessage& message, int to) {
   DeviceOffer offer = offer_of(*message.device_, to);
-  if (offer.place.region != 0) offers_[{to, message.header.id}] = offer.ready;
+  if (offer.place.region != 0) offers_[{to, message.header.id}] = {offer.ready, {}};
   offer.write_to(message.header);
 }
 
@@ -35,12 +38,18 @@ DeviceOffer DeviceMessages::offer_of(const DeviceBuffer& buffer, int to) {
   return {};
 }
 
-void DeviceMessages::answered(int peer, std::uint32_t id) {
+void DeviceMessages::may_write(Peer& peer, const DeviceWrite& where) {
+  const auto offer = offers_.find({peer.world_rank(), where.message});
+  if (offer == offers_.end()) return peer.reject("it asked for what it had not been offered");
+  offer->second.where = where;
+}
+
+std::optional<DeviceWrite> DeviceMessages::answered(int peer, std::uint32_t id) {
   ended(peer, id);
-  const auto found = offers_.find({peer, id});
-  if (found == offers_.end()) return;
-  (void)device().events.give_back(found->second);
-  offers_.erase(found);
+  const auto offer = offers_.extract({peer, id});
+  if (!offer) return std::nullopt;
+  (void)device().events.give_back(offer.mapped().ready);
+  return offer.mapped().where;
 }
 
 // For others' copies.
@@ -82,6 +91,15 @@ void DeviceMessages::queued(Peer& peer, const DeviceQueued& copy) {
   ask->second = copy.copied;
 }
 
+void DeviceMessages::ask(Peer& peer, const DeviceAsk& ask) {
+  constexpr std::uint32_t kLast = ~std::uint32_t{0};
+  const int from = peer.world_rank();
+  const auto open =
+      static_cast<std::size_t>(std::distance(asked_.lower_bound({from, 0}), asked_.upper_bound({from, kLast})));
+  if (open == kMostAsks) return peer.reject(fmt::format("it asked of more than {} copies at a time", kMostAsks));
+  asked_.insert({from, ask.message});
+}
+
 void DeviceMessages::poll() {
   std::erase_if(asked_, [this](const Key& ask) { return answer(ask); });
 }
@@ -106,19 +124,13 @@ void DeviceMessages::gone(int peer) {
   std::erase_if(asks_, [&](const auto& ask) { return is_theirs(ask.first); });
   engine_.device().give_up_events(owner_of(peer));
   for (auto offer = offers_.lower_bound({peer, 0}); offer != offers_.end() && offer->first.first == peer;) {
-    (void)device().events.give_back(offer->second);
+    (void)device().events.give_back(offer->second.ready);
     offer = offers_.erase(offer);
   }
-  std::erase_if(writes_, [&](const auto& write) { return write.first.first == peer; });
 }
 
-void DeviceMessages::begin(SendMessage& message, Peer& peer, std::uint32_t rts_id) {
-  const auto found = writes_.find({peer.world_rank(), rts_id});
-  if (found != writes_.end()) {
-    const DeviceWrite where = found->second;
-    writes_.erase(found);
-    if (write(message, peer, where)) return;
-  }
+void DeviceMessages::begin(SendMessage& message, Peer& peer, const std::optional<DeviceWrite>& where) {
+  if (where && write(message, peer, *where)) return;
   if (message.device_->bytes <= DevicePieces::kBytes) return fetch(message);
   engine_.device().when_due(message.device_, [this, &message, &peer, buffer = message.device_](const auto& failure) {
     if (buffer->given_up) return;

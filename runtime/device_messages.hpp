@@ -37,12 +37,12 @@ class DeviceMessages {
   void offer(SendMessage& message, int to);
   /// It has, and there was no answer yet.
   bool is_offered(int peer, std::uint32_t id) const { return offers_.contains({peer, id}); }
-  /// The peer has answered that rts, in whatever way.
-  void answered(int peer, std::uint32_t id);
   /// The receiver of an rts has said where the payload may be written.
-  void may_write(int peer, const DeviceWrite& write) { writes_[{peer, write.message}] = write; }
+  void may_write(Peer& peer, const DeviceWrite& where);
+  /// The peer has answered that rts, in whatever way; tells what it had said before.
+  std::optional<DeviceWrite> answered(int peer, std::uint32_t id);
   /// Its receiver is ready: writes the payload there, or else fetches it.
-  void begin(SendMessage& message, Peer& peer, std::uint32_t rts_id);
+  void begin(SendMessage& message, Peer& peer, const std::optional<DeviceWrite>& where);
   /// Copies the payload to the host, and sends it from there.
   void fetch(SendMessage& message);
 
@@ -66,7 +66,9 @@ class DeviceMessages {
   void ended(int peer, std::uint32_t number);
   void queued(Peer& peer, const DeviceQueued& copy);
   // Copies of this rank, for which the other side's may.
-  void ask(int peer, const DeviceAsk& ask) { asked_.insert({peer, ask.message}); }
+  /// A thread that waits asks of one message at a time.
+  static constexpr std::size_t kMostAsks = 4096;
+  void ask(Peer& peer, const DeviceAsk& ask);
   void ask_no_more(int peer, const DeviceAskNoMore& ask) { asked_.erase({peer, ask.message}); }
   /// Answers what has been asked. Never blocks, never throws.
   void poll();
@@ -87,8 +89,11 @@ class DeviceMessages {
   static std::uint64_t owner_of(int peer) noexcept { return ~static_cast<std::uint64_t>(peer); }
 
   Engine& engine_;
-  std::map<Key, cuda::EventTicket> offers_;               ///< of this rank, by the receiver and the rts
-  std::map<Key, DeviceWrite> writes_;                     ///< and what was answered
+  struct Offer {
+    cuda::EventTicket ready;
+    std::optional<DeviceWrite> where;
+  };
+  std::map<Key, Offer> offers_;                           ///< of this rank, by the receiver and the rts
   std::map<Key, std::optional<cuda::EventTicket>> asks_;  ///< of this rank, by its own number
   std::set<Key> asked_;                                   ///< of others, by theirs
   std::map<Key, std::shared_ptr<DeviceBuffer>> copying_;  ///< what they may ask about

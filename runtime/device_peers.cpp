@@ -256,11 +256,11 @@ void DevicePeers::take(Peer& peer, Remote& remote, const DeviceFrame& frame) {
     remote.ends = true;
     if (!engine_.device().opened()) close(peer.world_rank(), remote);
   } else if (const auto* write = std::get_if<DeviceWrite>(&frame)) {
-    engine_.device_messages().may_write(peer.world_rank(), *write);
+    engine_.device_messages().may_write(peer, *write);
   } else if (const auto* written = std::get_if<DeviceWritten>(&frame)) {
     peer.written(written->receive);
   } else if (const auto* ask = std::get_if<DeviceAsk>(&frame)) {
-    engine_.device_messages().ask(peer.world_rank(), *ask);
+    engine_.device_messages().ask(peer, *ask);
   } else if (const auto* no_more = std::get_if<DeviceAskNoMore>(&frame)) {
     engine_.device_messages().ask_no_more(peer.world_rank(), *no_more);
   } else if (const auto* queued = std::get_if<DeviceQueued>(&frame)) {

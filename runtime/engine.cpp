@@ -1,6 +1,7 @@
 #include "runtime/engine.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include <fmt/format.h>
@@ -83,6 +84,8 @@ void Engine::close_group(Group& group) {
   closed_groups_.insert(group.id());
   last_found_ = nullptr;
   auto closed = groups_.extract(group.id());
+  // Of a failure the others hear the cause itself.
+  if (!failure_seen_ && std::uncaught_exceptions() == 0) group.refuse_offers();
   if (group.idle()) return;
   // Handles of unfinished operations still refer to it.
   group.poison(Error(Errc::not_initialized, "the communicator was destroyed before its operations had finished",

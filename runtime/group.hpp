@@ -55,6 +55,8 @@ class Group {
   /// A message that came before this communicator was made; its source is still a rank of the world.
   void adopt(std::unique_ptr<Unexpected> early);
   void drop_unexpected(Unexpected& message);
+  /// Nobody will receive what others have offered.
+  void refuse_offers();
   void post(FrameHeader::Context context, ReceiveMessage& receive) { posted_[context].push(receive); }
   void unpost(ReceiveMessage& receive) noexcept;
 

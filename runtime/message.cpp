@@ -119,6 +119,12 @@ void SendMessage::clear_to_send(std::uint32_t receiver_id) {
   state_ = device_ ? State::fetching : State::in_link;
 }
 
+void SendMessage::refused() {
+  fail(std::make_exception_ptr(Error(Errc::peer_failed,
+                                     fmt::format("{}: rank {} has destroyed the communicator", describe(), peer_rank_),
+                                     {group_.rank(), peer_rank_, "", 0, 0, 0, {}})));
+}
+
 void SendMessage::withdraw() noexcept {
   if (device_) device_->given_up = true;
   peer_->take_back(*this);

@@ -111,7 +111,7 @@ class SendMessage final : public Message, public Outgoing {
   static void sent(Outgoing& frame) noexcept;
   void withdraw() noexcept override;
   void clear_to_send(std::uint32_t receiver_id);
-  void not_wanted() { complete(); }
+  void refused();
 
   Peer* peer_ = nullptr;
   std::span<const std::byte> whole_;

@@ -282,6 +282,8 @@ void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
 
 void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }
 
+void Peer::refuse(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 1); }
+
 void Peer::forget(ReceiveMessage& receive) {
   for (auto& entry : awaiting_data_) {
     if (entry.second == &receive) entry.second = nullptr;

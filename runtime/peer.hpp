@@ -72,6 +72,8 @@ class Peer final : public Sink {
   /// The payload may come.
   void clear(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
+  /// Nobody will receive it: its communicator is gone here.
+  void refuse(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
   /// By which number the sender knows it, once it has been told that the payload may come.
   std::optional<std::uint32_t> number_of(const ReceiveMessage& receive) const;

@@ -148,7 +148,7 @@ void Peer::handle(const FrameHeader& header) {
     case FrameKind::announce: return arrived_announce(header);
     case FrameKind::rts: return arrived_rts(header);
     case FrameKind::cts: {
-      engine_.device_messages().answered(world_rank_, header.id);
+      const auto where = engine_.device_messages().answered(world_rank_, header.id);
       const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
                                       [&](const auto& entry) { return entry.first == header.id; });
       if (found == awaiting_cts_.end()) {
@@ -156,14 +156,14 @@ void Peer::handle(const FrameHeader& header) {
         return;
       }
       SendMessage& message = *found->second;
-      const bool in_pieces = header.bytes > 0;
+      const bool in_pieces = header.number != 0 && header.bytes > 0;
       if (message.state_ != SendMessage::State::awaits_cts ||
           (in_pieces && message.whole_.size() <= DevicePieces::kBytes))
         return reject("it asked for what it had not been offered");
       awaiting_cts_.erase(found);
-      if (header.number == 0) return message.not_wanted();
+      if (header.number == 0) return header.bytes == 0 ? message.complete() : message.refused();
       message.clear_to_send(header.number);
-      if (message.device_) return engine_.device_messages().begin(message, *this, header.id);
+      if (message.device_) return engine_.device_messages().begin(message, *this, where);
       return in_pieces ? engine_.device_pieces().send(message, *this) : transmit(message);
     }
     case FrameKind::cancel:
@@ -198,7 +198,9 @@ void Peer::handle(const FrameHeader& header) {
 void Peer::arrived_rts(const FrameHeader& header) {
   Group* const group = engine_.find_group(header.communicator);
   if (!group) {
-    if (Unexpected* const early = engine_.keep_early(header, world_rank_)) early->complete = true;
+    Unexpected* const early = engine_.keep_early(header, world_rank_);
+    if (!early) return refuse(header);
+    early->complete = true;
     return;
   }
   const int source = group->member(world_rank_);

@@ -15,7 +15,8 @@ enum class FrameKind : std::uint8_t {
   recall,     ///< the sender gave up what it announced under `id`; `number` as in a cancel
   rts,        ///< request to send: a message of `bytes` waits at the sender under `id`
   cts,        ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`;
-              ///< `bytes` not 0: the payload is to come in pieces
+              ///< `bytes` not 0: the payload is to come in pieces. `number` 0: it needs no more of it; `bytes` not 0:
+              ///< nobody will receive it
   data,       ///< payload of the message whose cts named `id`
   cancel,     ///< the sender gave up the message that the receiver awaits under `id`; `number` 1: because of a failure
   credit,     ///< the receiver has consumed `bytes` more of what was sent eagerly

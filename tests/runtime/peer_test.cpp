@@ -112,6 +112,71 @@ TEST_CASE("an unexpected message of a communicator that is closed before it is w
   CHECK(pair.free_again(1));
 }
 
+TEST_CASE("who offers a long message in a communicator that is closed here is told that nobody will receive it",
+          "[runtime][peer]") {
+  Pair pair;
+  const FrameHeader rts = Pair::header(FrameKind::rts, 9);
+  const bool before = GENERATE(true, false);
+  if (before) pair.peer.deliver(rts, {});
+  CHECK(pair.link->sent.empty());
+  pair.engine.close_group(*pair.group);
+  if (!before) pair.peer.deliver(rts, {});
+  REQUIRE(pair.link->sent.size() == 1);
+  const FrameHeader& refusal = pair.link->sent[0];
+  CHECK(refusal.kind == FrameKind::cts);
+  CHECK(refusal.id == 9);
+  CHECK(refusal.number == 0);
+  CHECK(refusal.bytes != 0);
+}
+
+TEST_CASE("a long message that nobody will receive ends with an error, one that is not needed without",
+          "[runtime][peer]") {
+  Pair pair;
+  const std::vector<std::byte> payload(1000);
+  const SendMessage message(*pair.group, 1, Tag{3}, ElementType::bytes, payload);
+  REQUIRE(pair.link->sent.size() == 1);
+  FrameHeader answer = Pair::header(FrameKind::cts, pair.link->sent[0].id);
+  answer.bytes = GENERATE(0, 1);
+  pair.peer.deliver(answer, {});
+  REQUIRE(message.done());
+  CHECK_FALSE(pair.peer.gone());
+  CHECK((message.error() != nullptr) == (answer.bytes != 0));
+  if (!message.error()) return;
+  CHECK_THROWS_WITH(std::rethrow_exception(message.error()),
+                    Catch::Matchers::ContainsSubstring(
+                        "send of 1000 bytes to rank 1 with tag 3: rank 1 has destroyed the communicator"));
+}
+
+namespace {
+
+template <typename Frame>
+void hear_of_device(Pair& pair, const Frame& frame) {
+  const auto bytes = encode_device_frame(frame);
+  FrameHeader header = Pair::header(FrameKind::device, 0);
+  header.bytes = bytes.size();
+  pair.peer.deliver(header, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("who asks of more copies of devices than it can wait for is a lost rank", "[runtime][peer]") {
+  Pair pair;
+  for (std::uint32_t i = 0; i < DeviceMessages::kMostAsks; ++i) hear_of_device(pair, DeviceAsk{i});
+  CHECK_FALSE(pair.peer.gone());
+  const bool one_less = GENERATE(true, false);
+  if (one_less) hear_of_device(pair, DeviceAskNoMore{7});
+  hear_of_device(pair, DeviceAsk{DeviceMessages::kMostAsks});
+  CHECK(pair.peer.gone() == !one_less);
+  if (!one_less) CHECK(pair.peer.cause() == "it asked of more than 4096 copies at a time");
+}
+
+TEST_CASE("who tells where to write what it was not offered is a lost rank", "[runtime][peer]") {
+  Pair pair;
+  hear_of_device(pair, DeviceWrite{.place = {}, .message = 5});
+  CHECK(pair.peer.gone());
+  CHECK(pair.peer.cause() == "it asked for what it had not been offered");
+}
+
 TEST_CASE("a payload that was not announced makes its sender a dead rank", "[runtime][peer]") {
   Pair pair;
   pair.announce(1);

@@ -53,8 +53,14 @@ Prepared prepare(Group& group, const CollectiveCall& request, const RecentCalls:
 
 std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall& request, const Prepared& prepared) {
   if (!request.on_device()) return nullptr;
-  return naming(group.rank(), -1,
-                [&] { return std::make_unique<DeviceCollective>(group, request, prepared.arguments); });
+  try {
+    return naming(group.rank(), -1,
+                  [&] { return std::make_unique<DeviceCollective>(group, request, prepared.arguments); });
+  } catch (const Error& error) {
+    // It is no mistake of the caller's, which the others would have made, too.
+    if (error.code() == Errc::cuda) group.report_throw(request.collective, 0, error.what());
+    throw;
+  }
 }
 
 /// What of it has `begun` is done already.

@@ -244,6 +244,11 @@ void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awai
       engine_.clock().now() + (error.code() == Errc::timed_out ? settings.absence_wait : settings.verdict_wait);
 }
 
+void Group::report_throw(Collective collective, std::uint32_t number, const std::string& what) {
+  report_failure(Error(Errc::peer_failed, fmt::format("rank {} threw: {}", rank_, what),
+                       {rank_, rank_, std::string(to_string(collective)), number, 0, 0, {}}));
+}
+
 bool Group::verdict_overdue(std::chrono::steady_clock::time_point now) {
   if (!awaits_verdict() || now <= verdict_due_) return false;
   poison(*reported_);

@@ -104,6 +104,9 @@ class Group {
   /// Something went wrong that concerns every member: tells the hub, whose verdict (the first cause in the whole job)
   /// then ends the group; without a hub it ends at once. Who waited in vain says for whom.
   void report_failure(const Error& error, std::vector<Notice::Awaited> awaited = {});
+  /// This rank's part of a collective threw (the caller's operator, memory that ran out, the driver): the others must
+  /// not wait for what will not come.
+  void report_throw(Collective collective, std::uint32_t number, const std::string& what);
   /// Ends every message and refuses new ones. The first cause stays.
   void poison(const Error& error);
   /// Messages with this member can no longer complete.

@@ -55,10 +55,10 @@ Task Operation::root(Operation& self) {
     self.group_.check_left_over(self);
   } catch (const std::exception& error) {
     self.error_ = std::current_exception();
-    self.tell_others(error.what());
+    self.group_.report_throw(self.call_.collective, self.number_, error.what());
   } catch (...) {
     self.error_ = std::current_exception();
-    self.tell_others("an exception of an unknown type");
+    self.group_.report_throw(self.call_.collective, self.number_, "an exception of an unknown type");
   }
   self.end();
   self.finished_ = true;
@@ -72,13 +72,6 @@ void Operation::end() {
   notice.rank = group_.engine().settings().rank;
   notice.communicator = group_.id();
   group_.engine().control()->tell(notice);
-}
-
-// The caller's operator threw, or memory ran out: the others must not wait for what will not come.
-void Operation::tell_others(const char* what) {
-  group_.report_failure(
-      Error(Errc::peer_failed, fmt::format("rank {} threw: {}", group_.rank(), what),
-            {group_.rank(), group_.rank(), std::string(to_string(call_.collective)), number_, 0, 0, {}}));
 }
 
 void Operation::expire(Time now) {

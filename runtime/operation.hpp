@@ -88,7 +88,6 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   std::vector<int> awaited() const;
   void tell_stalled(Time now);
   void end();
-  void tell_others(const char* what);
 
   Group& group_;
   const Call call_;

@@ -156,8 +156,7 @@ bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& 
   copy.given_up = [buffer] { return buffer->given_up; };
   const Key key{peer.world_rank(), message.header.id};
   copying_[key] = buffer;
-  copy.ended = [this, key, &message, &peer, buffer, use](const std::exception_ptr& failure) mutable {
-    use.reset();
+  copy.ended = [this, key, &message, &peer, buffer, use](const std::exception_ptr& failure) {
     copying_.erase(key);
     if (buffer->given_up) return;
     if (failure) return message.fail(error_of(failure, message));
@@ -218,8 +217,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
            },
        .given_up = [buffer] { return buffer->given_up; },
        .ended =
-           [this, key, &message, &peer, buffer, use, rts](const std::exception_ptr& failure) mutable {
-             use.reset();
+           [this, key, &message, &peer, buffer, use, rts](const std::exception_ptr& failure) {
              copying_.erase(key);
              peer.decline(rts);
              if (buffer->given_up) return;
@@ -274,8 +272,7 @@ void DeviceMessages::store(ReceiveMessage& message, std::shared_ptr<const std::b
   const bool all = message.missing_bytes() == 0;
   message.state_ = all ? ReceiveMessage::State::storing : ReceiveMessage::State::awaits_data;
   const auto ended = [&message, buffer, from = std::move(from),
-                      free = std::move(free)](const std::exception_ptr& failure) mutable {
-    from.reset();
+                      free = std::move(free)](const std::exception_ptr& failure) {
     if (failure && !buffer->given_up) message.fail(error_of(failure, message));
     free();
     if (buffer->given_up) return;

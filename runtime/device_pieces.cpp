@@ -34,9 +34,17 @@ class PieceSlots {
     if (device != nullptr && !pinned_) pinned_.emplace(device->context, std::span(memory_.data(), kBytes));
     return memory_.data() + slot * DevicePieces::kBytes;
   }
+  /// One for this piece as long as that lives: a device that hangs may still write there when nobody wants it any more.
+  /// kAhead: there is none.
+  std::size_t take(const std::shared_ptr<void>& piece) {
+    const auto free = std::find_if(pieces_.begin(), pieces_.end(), [](const auto& one) { return one.expired(); });
+    if (free != pieces_.end()) *free = piece;
+    return static_cast<std::size_t>(free - pieces_.begin());
+  }
 
  private:
   SharedMemory memory_;
+  std::array<std::weak_ptr<void>, DevicePieces::kAhead> pieces_;
   std::optional<cuda::Pinned> pinned_;
 };
 
@@ -135,7 +143,7 @@ void DevicePieces::take_back(const SendMessage& message, Peer& peer) {
   std::erase_if(way.under_way, [&](const std::shared_ptr<Piece>& piece) {
     if (piece->message != &message) return false;
     piece->message = nullptr;
-    if (!piece->handed_over) return piece->ready;  // else the device still writes there
+    if (!piece->handed_over) return true;
     if (peer.link()) peer.link()->release(*piece);
     return piece->written == 0;  // else the rest of it goes all the same
   });
@@ -169,11 +177,12 @@ void DevicePieces::begin(Way& way, Peer& peer) {
   const std::shared_ptr<DeviceBuffer> buffer = piece->message->device_;
   const auto whole = piece->message->whole_.subspan(offset, bytes);
   std::byte* place = nullptr;
-  if (way.medium == Medium::slots) {
+  const std::size_t slot = way.medium == Medium::slots ? way.slots->take(piece) : kAhead;
+  if (slot < kAhead) {
     piece->header.kind = FrameKind::in_slot;
-    piece->header.tag = free_slot(way);
+    piece->header.tag = static_cast<std::uint32_t>(slot);
     piece->held = way.slots;
-    place = way.slots->at(piece->header.tag, buffer ? engine_.device().opened() : nullptr);
+    place = way.slots->at(slot, buffer ? engine_.device().opened() : nullptr);
   } else if (buffer) {
     const auto block = engine_.device().stage(bytes);
     piece->held = block;
@@ -190,20 +199,10 @@ void DevicePieces::begin(Way& way, Peer& peer) {
   }
   const auto ended = [this, &way, &peer, piece](const std::exception_ptr& failure) {
     piece->ready = true;
-    if (piece->message == nullptr) {
-      std::erase(way.under_way, piece);
-    } else if (failure) {
-      piece->message->fail(error_of(failure, *piece->message));
-    }
+    if (piece->message != nullptr && failure) piece->message->fail(error_of(failure, *piece->message));
     go_on(way, peer);
   };
   engine_.device().read(buffer, std::span(place, bytes), piece->message->peer_rank(), ended, offset);
-}
-
-std::uint32_t DevicePieces::free_slot(const Way& way) {
-  std::array<bool, kAhead> used{};
-  for (const auto& piece : way.under_way) used.at(piece->header.tag) = true;
-  return static_cast<std::uint32_t>(std::find(used.begin(), used.end(), false) - used.begin());
 }
 
 // A copy may be found to be over before one that ended earlier.

@@ -61,7 +61,6 @@ class DevicePieces {
   void offer_slots(Way& way, Peer& peer);
   void go_on(Way& way, Peer& peer);
   void begin(Way& way, Peer& peer);
-  static std::uint32_t free_slot(const Way& way);
   static void hand_over(Way& way, Peer& peer);
 
   Engine& engine_;

@@ -66,7 +66,7 @@ Error refused(const Group& group, Errc code, const std::string& cause) {
 std::shared_ptr<std::byte> ordinary(Group& group, const Allocation& allocation, std::size_t bytes) {
   std::string why;
   if (allocation.refusal) {
-    why = allocation.refusal.text(allocation.memory_bytes());
+    why = allocation.refusal.text(group, allocation.memory_bytes());
   } else if (group.size() > 1) {
     why = "not all ranks may share memory";
   }

@@ -81,7 +81,7 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   if (ticket == kNothing) return;
   const int world_rank = operation_.group().world_rank(member);
   if (!peers_.reaches(world_rank)) return lost_.push_back(member);
-  peers_.events(world_rank).wait(ticket, device_.collectives.stream());
+  peers_.events(world_rank).wait(ticket, device_.collectives.stream(), member);
   waits_.push_back({member, ticket, recorded_});
 }
 
@@ -150,7 +150,8 @@ Task DeviceWork::come() {
 
 // What has been told to be done with may be recorded anew; then it only seems not to be done.
 bool DeviceWork::is_done(const Wait& wait) const {
-  return reaches(wait.member) && peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket);
+  return reaches(wait.member) &&
+         peers_.events(operation_.group().world_rank(wait.member)).done(wait.ticket, wait.member);
 }
 
 // The device goes through its waits in order. The first that is not over is to be named, and others of its phase: those

@@ -8,6 +8,7 @@
 #include "collectives/direct.hpp"
 #include "collectives/prepared.hpp"
 #include "runtime/access.hpp"
+#include "runtime/naming.hpp"
 
 namespace rondo::detail {
 namespace {

@@ -64,7 +64,7 @@ void EventPool::give_up(std::uint64_t owner) noexcept {
 }
 
 ImportedEvents::ImportedEvents(const PrimaryContext& context, std::span<const IpcEventHandle> handles, int peer)
-    : context_(context), peer_(peer) {
+    : context_(context) {
   const Driver& driver = context.driver();
   const Current current(context);
   events_.reserve(handles.size());
@@ -91,18 +91,18 @@ EventHandle ImportedEvents::event(EventTicket ticket) const {
   throw RegionError(fmt::format("it spoke of event {}, wanted one of {}", ticket.index, events_.size()));
 }
 
-void ImportedEvents::wait(EventTicket ticket, StreamHandle stream) const {
+void ImportedEvents::wait(EventTicket ticket, StreamHandle stream, int peer) const {
   const Driver& driver = context_.driver();
   const Current current(context_);
-  driver.must(CudaFacts{.peer = peer_, .bytes = 0}, driver.cuStreamWaitEvent, stream, event(ticket), 0U);
+  driver.must(CudaFacts{.peer = peer, .bytes = 0}, driver.cuStreamWaitEvent, stream, event(ticket), 0U);
 }
 
-bool ImportedEvents::done(EventTicket ticket) const {
+bool ImportedEvents::done(EventTicket ticket, int peer) const {
   const Driver& driver = context_.driver();
   const Current current(context_);
   const Result result = driver.cuEventQuery(event(ticket));
   if (result == Result::not_ready) return false;
-  if (result != Result::success) driver.fail(driver.cuEventQuery.name, result, CudaFacts{.peer = peer_, .bytes = 0});
+  if (result != Result::success) driver.fail(driver.cuEventQuery.name, result, CudaFacts{.peer = peer, .bytes = 0});
   return true;
 }
 

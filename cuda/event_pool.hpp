@@ -75,17 +75,16 @@ class ImportedEvents {
   ImportedEvents& operator=(const ImportedEvents&) = delete;
 
   std::size_t size() const noexcept { return events_.size(); }
-  /// What is queued on the stream from here on comes after the record that the ticket speaks of.
-  void wait(EventTicket ticket, StreamHandle stream) const;
+  /// What is queued on the stream from here on comes after the record that the ticket speaks of. `peer` is for errors.
+  void wait(EventTicket ticket, StreamHandle stream, int peer = -1) const;
   /// Whether that record is done; the host asks, no stream waits.
-  bool done(EventTicket ticket) const;
+  bool done(EventTicket ticket, int peer = -1) const;
 
  private:
   EventHandle event(EventTicket ticket) const;
   void destroy() noexcept;
 
   const PrimaryContext& context_;
-  int peer_;
   std::vector<EventHandle> events_;
 };
 

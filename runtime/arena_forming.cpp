@@ -45,7 +45,7 @@ Task form_arena(Operation& operation, Team& team) {
   if (memory) {
     team.commons.form(std::make_unique<Arena>(std::move(memory), team.rank, team.size(), staging));
   } else {
-    team.commons.form_none(refusal.text(bytes));
+    team.commons.form_none(refusal.text(group, bytes));
     refusal.tell(group.engine(), "collectives", "messages", bytes);
   }
   tell(group, team);

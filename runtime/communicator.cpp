@@ -14,6 +14,7 @@
 #include "runtime/access.hpp"
 #include "runtime/deadline_wait.hpp"
 #include "runtime/membership.hpp"
+#include "runtime/naming.hpp"
 
 namespace rondo {
 
@@ -35,6 +36,7 @@ class MessageWork final : public detail::Waitable {
     if (!message_.done() && engine.settings().timeout) deadline = engine.clock().now() + *engine.settings().timeout;
   }
 
+  int rank() const noexcept override { return message_.group().rank(); }
   bool finished() const noexcept override { return message_.done(); }
   std::exception_ptr error() const noexcept override { return message_.error(); }
   Status status() const noexcept override {

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "cuda/driver.hpp"
 #include "cuda/pointer.hpp"
 #include "runtime/access.hpp"
+#include "runtime/naming.hpp"
 
 namespace rondo::cuda {
 namespace {
@@ -47,6 +49,7 @@ bool release(Engine& engine, const Allocation& allocation) {
 /// What ends with the last who holds the memory.
 struct Owner {
   std::shared_ptr<Engine> engine;
+  int rank;  ///< whose it is, in the communicator that it was made with
   Allocation allocation;
   bool frees;
 
@@ -62,8 +65,9 @@ struct Owner {
   }
 };
 
-std::shared_ptr<void> owned(const std::shared_ptr<Engine>& engine, const Allocation& allocation, bool frees) {
-  return {reinterpret_cast<void*>(allocation.address), Owner{engine, allocation, frees}};
+std::shared_ptr<void> owned(Owner owner) {
+  void* const memory = reinterpret_cast<void*>(owner.allocation.address);
+  return {memory, std::move(owner)};
 }
 
 /// `start(device, buffer, ended)` starts a copy of all that is in use; returns when it is over.
@@ -95,9 +99,7 @@ void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_
 }
 
 /// The rank whose buffer it is; -1: an empty one, nobody's.
-int rank_of(const std::shared_ptr<void>& memory) {
-  return memory ? std::get_deleter<Owner>(memory)->engine->settings().rank : -1;
-}
+int rank_of(const std::shared_ptr<void>& memory) { return memory ? std::get_deleter<Owner>(memory)->rank : -1; }
 
 }  // namespace
 
@@ -111,7 +113,8 @@ std::shared_ptr<void> allocate(Communicator& communicator, std::size_t bytes) {
   const int rank = CommunicatorAccess::group(communicator, kOperation).rank();
   const std::shared_ptr<Engine>& engine = CommunicatorAccess::engine(communicator);
   Progress::Entry entry(engine->progress());
-  return owned(engine, naming(rank, -1, [&] { return engine->device().allocate(bytes, kOperation); }), true);
+  const auto made = naming(rank, -1, [&] { return engine->device().allocate(bytes, kOperation); });
+  return owned({engine, rank, made, true});
 }
 
 std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::size_t bytes) {
@@ -122,7 +125,8 @@ std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::si
   rondo::detail::DeviceBytes memory;
   memory.data = data;
   memory.size = bytes;
-  return owned(engine, naming(rank, -1, [&] { return engine->device().find(memory, kOperation); }), false);
+  const auto found = naming(rank, -1, [&] { return engine->device().find(memory, kOperation); });
+  return owned({engine, rank, found, false});
 }
 
 void copy_from(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<const std::byte> host,

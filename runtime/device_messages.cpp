@@ -204,16 +204,18 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   message.arrived_ = static_cast<std::size_t>(rts.bytes);
   message.expect_from(peer);
   const Key key{peer.world_rank(), rts.id};
+  const int source = message.status().source;
   copying_[key] = buffer;
   buffer->copy = device().copies.start(
       {.to = buffer->address,
        .from = use->address(),
        .bytes = static_cast<std::size_t>(rts.bytes),
-       .peer = message.peer_rank(),
+       .peer = source,
        // Asked by the host: nobody knows what a device does that waits for a process which has died.
        .ready =
-           [this, &peers, buffer, offer, from = peer.world_rank()] {
-             return !peers.ends(from) && peers.events(from).done(offer.ready) && engine_.device().is_due(*buffer);
+           [this, &peers, buffer, offer, source, from = peer.world_rank()] {
+             return !peers.ends(from) && peers.events(from).done(offer.ready, source) &&
+                    engine_.device().is_due(*buffer);
            },
        .given_up = [buffer] { return buffer->given_up; },
        .ended =

@@ -124,11 +124,13 @@ Refusal::Refusal(Step what, int who, std::string_view why) : step(what), rank(wh
   why.copy(reason.data(), reason.size() - 1);
 }
 
-std::string Refusal::text(std::size_t bytes) const {
+std::string Refusal::text(const Group& group, std::size_t bytes) const { return text(group.member(rank), bytes); }
+
+std::string Refusal::text(int who, std::size_t bytes) const {
   switch (step) {
-    case Step::share: return fmt::format("rank {} cannot be passed any: {}", rank, reason.data());
-    case Step::make: return fmt::format("rank {} could not make {} bytes: {}", rank, bytes, reason.data());
-    default: return fmt::format("rank {} could not map {} bytes: {}", rank, bytes, reason.data());
+    case Step::share: return fmt::format("rank {} cannot be passed any: {}", who, reason.data());
+    case Step::make: return fmt::format("rank {} could not make {} bytes: {}", who, bytes, reason.data());
+    default: return fmt::format("rank {} could not map {} bytes: {}", who, bytes, reason.data());
   }
 }
 
@@ -136,7 +138,7 @@ void Refusal::tell(Engine& engine, std::string_view what, std::string_view inste
   // Who shares none with some rank at all has said so.
   const std::string about = step == Step::share ? "" : std::string(what);
   if (!engine.first_time(about + reason.data())) return;
-  engine.log().warn("no shared memory for {}, {} instead: {}", what, instead, text(bytes));
+  engine.log().warn("no shared memory for {}, {} instead: {}", what, instead, text(rank, bytes));
 }
 
 Task share_memory(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory,

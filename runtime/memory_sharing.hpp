@@ -25,10 +25,13 @@ struct Refusal {
   Refusal() = default;
   Refusal(Step what, int who, std::string_view why);
   explicit operator bool() const noexcept { return step != Step::none; }
-  /// "rank 2 could not map 4096 bytes: ..."
-  std::string text(std::size_t bytes) const;
+  /// "rank 2 could not map 4096 bytes: ...", by its number in this communicator.
+  std::string text(const Group& group, std::size_t bytes) const;
   /// Says so in the log, once for each of these two and each reason: "no shared memory for `what`, `instead` instead".
   void tell(Engine& engine, std::string_view what, std::string_view instead, std::size_t bytes) const;
+
+ private:
+  std::string text(int who, std::size_t bytes) const;
 };
 
 static_assert(std::is_trivially_copyable_v<Refusal>);

@@ -21,6 +21,8 @@ Operation::~Operation() {
   if (number_ != 0 && !finished_) end();
 }
 
+int Operation::rank() const noexcept { return group_.rank(); }
+
 void Operation::stamp(FrameHeader& header) const noexcept {
   header.context = FrameHeader::collective;
   header.communicator = group_.id();

@@ -29,6 +29,8 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   Waitable(const Waitable&) = delete;
   Waitable& operator=(const Waitable&) = delete;
 
+  /// Of this process, where it is done.
+  virtual int rank() const noexcept = 0;
   virtual bool finished() const noexcept = 0;
   virtual std::exception_ptr error() const noexcept = 0;
   virtual Status status() const noexcept { return {}; }
@@ -67,6 +69,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   /// The call as every frame of the operation carries it.
   void stamp(FrameHeader& header) const noexcept;
 
+  int rank() const noexcept override;
   bool finished() const noexcept override { return finished_; }
   std::exception_ptr error() const noexcept override { return error_; }
   void expire(Time now) override;

@@ -10,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <rondo/device_span.hpp>
@@ -50,18 +49,6 @@ struct DeviceScratch {
 /// begins with `what`. The peer is the failure's where `facts` have none.
 Error error_of(const std::exception_ptr& failure, const std::string& what, Error::Facts facts);
 Error error_of(const cuda::CudaError& refusal, const char* operation, const std::string& what = {});
-/// Does something that knows neither of this rank nor of its peer, whose errors are to name them.
-template <typename Call>
-auto naming(int rank, int peer, const Call& call) {
-  try {
-    return call();
-  } catch (const Error& error) {
-    Error::Facts facts = error.facts();
-    facts.rank = rank;
-    facts.peer = peer;
-    throw Error(error.code(), error.cause(), std::move(facts));
-  }
-}
 
 /// The device of this rank: that of the first memory that it speaks of. Nothing of CUDA is loaded before.
 ///

@@ -7,6 +7,7 @@
 #include <rondo/work.hpp>
 
 #include "runtime/engine.hpp"
+#include "runtime/naming.hpp"
 
 namespace rondo {
 
@@ -53,7 +54,7 @@ void Work::wait_on(CudaStream stream) {
   {
     Progress::Entry entry(engine_->progress());
     bool ordered = false;
-    detail::naming(engine_->settings().rank, -1, [&] {
+    detail::naming(waitable_->rank(), -1, [&] {
       engine_->device().check_stream(stream, "wait_on");
       const auto done = [&] { return waitable_->finished() || ordered || (ordered = waitable_->order(stream)); };
       engine_->progress().until(entry, done, waitable_->deadline);

@@ -25,11 +25,13 @@ namespace rondo::testing {
 /// What a rank may do, by name.
 using Acts = std::map<std::string, std::function<void(Communicator&)>>;
 
-/// Further ones of each of the programs: of memory of all kinds, short ones, long ones in pieces, and those that go
-/// wrong.
+/// Further ones of each of the programs: of memory of all kinds, short ones, long ones in pieces, with streams that
+/// wait, from several threads, and those that go wrong.
 Acts message_memory();
 Acts message_short();
 Acts message_pieces();
+Acts message_streams();
+Acts message_threads();
 Acts message_failures();
 /// Of blocks of unequal lengths, many at a time, in groups.
 Acts collective_blocks();
@@ -76,12 +78,13 @@ Error refused(Errc code, const std::string& text, const Call& call) {
 
 /// The driver refuses this function, of which the error knows the name and what it returned.
 template <typename Call>
-void driver_refuses(const std::string& function, int result, const Call& call) {
+Error driver_refuses(const std::string& function, int result, const Call& call) {
   const Error error = refused(Errc::cuda, function + ": got CUDA_ERROR", call);
   const Error::Facts& facts = error.facts();
   require(facts.cuda_call == function && facts.cuda_code == result, "the facts of an error");
   // Which has no communicator.
   require(facts.rank >= 0 || facts.operation == "any_span", "whose error it is");
+  return error;
 }
 
 /// The device whose memory a rank gets by `cuda::buffer`, whatever its number in a group.

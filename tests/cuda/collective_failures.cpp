@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <rondo/algorithms.hpp>
@@ -31,6 +32,31 @@ void launch_fails(Communicator& world) { fails(world, sum); }
 /// There is no kernel for it: it goes through the host.
 void copy_fails(Communicator& world) {
   fails(world, [](float a, float b) { return a - b; });
+}
+
+/// What it refuses rank 1 before its part has begun, too, long before their time is up.
+void call_is_refused(Communicator& world) {
+  const cuda::buffer<float> data(world, 10);
+  const auto call = [&] { all_reduce(world, data.span(), sum); };
+  if (world.rank() == 1) {
+    driver_refuses("cuStreamIsCapturing", 2, call);
+  } else {
+    refused(Errc::peer_failed,
+            "all_reduce: rank 1 threw: rondo: rank 1: all_reduce: cuStreamIsCapturing: got CUDA_ERROR_OUT_OF_MEMORY",
+            call);
+  }
+}
+
+/// In a group of two of three ranks, in another order: the error has the ranks of the group.
+void wait_is_refused_in_a_group(Communicator& world) {
+  Communicator group = world.subgroup({2, 0});
+  if (!group) return;
+  const cuda::buffer<float> data(group, 10);
+  const auto call = [&] { broadcast(group, data.span(), 1); };
+  if (group.rank() == 1) return (void)refused(Errc::peer_failed, "rank 0 threw: rondo: rank 0: broadcast", call);
+  const Error error = driver_refuses("cuStreamWaitEvent", 2, call);
+  require(error.rank() == 0 && error.peer() == 1, "the ranks of an error");
+  require(std::string(error.what()).find("out of memory, rank 1") != std::string::npos, "the text of an error");
 }
 
 /// Whatever the driver refuses, and when: each of these is right, or an Error that says so, or that another rank has
@@ -140,6 +166,8 @@ void one_dies_with_work_queued(Communicator& world) {
 Acts collective_failures() {
   return {
       {"come-what-may", come_what_may},
+      {"call-is-refused", call_is_refused},
+      {"wait-is-refused-in-a-group", wait_is_refused_in_a_group},
       {"launch-fails", launch_fails},
       {"events-come-back", events_come_back},
       {"late-is-named", late_is_named},

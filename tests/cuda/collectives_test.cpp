@@ -186,6 +186,14 @@ TEST_CASE("a collective of buffers on the host and on devices is an error of all
   CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 10, sum, direct)"));
 }
 
+TEST_CASE("what the driver refuses one rank at its call all ranks hear of", "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo cuStreamIsCapturing:1:2)",
+                                        COLLECTIVE_RANK, 3, "call-is-refused");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", "[cuda][collectives][stand-in]") {
   if (!HAS_KERNELS || !is_stand_in()) return;
   const auto ended = run_ranks(COLLECTIVE_RANK, 2, "launch-fails", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});

@@ -93,18 +93,21 @@ std::span<const std::byte> test_image() {
 }
 
 // A function of the host, which any driver runs on the stream.
-HeldStream::HeldStream(const DeviceUnderTest& device) : device_(device) {
+HeldStream::HeldStream(const DeviceUnderTest& device, cuda::StreamHandle stream) : device_(device), stream_(stream) {
   using Work = void(void*);
   using Launch = cuda::Result(cuda::StreamHandle, Work*, void*);
   Work* const hold = [](void* let_go) { static_cast<const std::atomic<bool>*>(let_go)->wait(false); };
   const cuda::Current current(device.context);
-  const auto result = driver_function<Launch>("cuLaunchHostFunc")(device.stream.handle(), hold, &let_go_);
+  const auto result = driver_function<Launch>("cuLaunchHostFunc")(stream, hold, &let_go_);
   if (result != cuda::Result::success) device.driver().fail("cuLaunchHostFunc", result);
 }
 
-HeldStream::~HeldStream() {
+HeldStream::~HeldStream() { drain(); }
+
+void HeldStream::drain() {
   let_go();
-  device_.stream.synchronize();
+  const cuda::Current current(device_.context);
+  device_.driver().must(device_.driver().cuStreamSynchronize, stream_);
 }
 
 void HeldStream::let_go() {

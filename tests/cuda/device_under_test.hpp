@@ -66,18 +66,22 @@ class DeviceUnderTest {
 /// What cuModuleLoadData takes: rondo's kernels; where they were not compiled, what the stand-in takes for them.
 std::span<const std::byte> test_image();
 
-/// Keeps a stream from going on until it is let go, by `let_go` or the destructor.
+/// Keeps a stream, the device's own or another, from going on until it is let go, by `let_go` or the destructor.
 class HeldStream {
  public:
-  explicit HeldStream(const DeviceUnderTest& device);
+  explicit HeldStream(const DeviceUnderTest& device) : HeldStream(device, device.stream.handle()) {}
+  HeldStream(const DeviceUnderTest& device, cuda::StreamHandle stream);
   ~HeldStream();
   HeldStream(const HeldStream&) = delete;
   HeldStream& operator=(const HeldStream&) = delete;
 
   void let_go();
+  /// And waits until it has come to its end.
+  void drain();
 
  private:
   const DeviceUnderTest& device_;
+  const cuda::StreamHandle stream_;
   std::atomic<bool> let_go_ = false;
 };
 

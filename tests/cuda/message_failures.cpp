@@ -8,6 +8,8 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
@@ -260,6 +262,37 @@ void dies_in_a_group(Communicator& world) {
   require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
 }
 
+/// Rank 1 has destroyed the communicator in which rank 0 sends, before that was offered or after; nothing stays held
+/// for it.
+void communicator_is_gone(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  Communicator group = world.dup();
+  char word = 0;
+  if (world.rank() == 1) {
+    // The offer has come, too.
+    world.recv(std::span(&word, 1), 0);
+    group = Communicator();
+    world.recv(std::span(&word, 1), 0);
+    return;
+  }
+  const auto refused_with = [](const char* tag, const auto& call) {
+    refused(Errc::peer_failed,
+            "send of 5000 bytes to rank 1 with tag " + std::string(tag) + ": rank 1 has destroyed the communicator",
+            call);
+  };
+  Work offered = group.isend(buffer.span(), 1, Tag{1});
+  world.send(std::span(&word, 1), 1);
+  refused_with("1", [&] { offered.wait(); });
+  refused_with("2", [&] { group.send(buffer.span(), 1, Tag{2}); });
+  {
+    detail::Engine& engine = *CommunicatorAccess::engine(world);
+    const detail::Progress::Entry entry(engine.progress());
+    require(engine.device().opened()->events.available() == detail::RankDevice::kEvents, "all events");
+  }
+  world.send(std::span(&word, 1), 1);
+}
+
 /// A copy fails on the device of rank 1, by injection.
 void copy_fails(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -329,6 +362,7 @@ Acts message_failures() {
       {"context-is-lost", context_is_lost},
       {"receiver-dies", receiver_dies},
       {"sender-dies", sender_dies},
+      {"communicator-is-gone", communicator_is_gone},
       {"copy-fails", copy_fails},
       {"sender-is-late", [](Communicator& world) { late_stream(world, 0); }},
       {"receiver-is-late", [](Communicator& world) { late_stream(world, 1); }},

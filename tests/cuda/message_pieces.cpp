@@ -13,7 +13,9 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
 #include "runtime/device_pieces.hpp"
+#include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
@@ -248,6 +250,40 @@ void copy_of_a_piece_fails(Communicator& world, int who) {
   }
 }
 
+/// Of rondo's own, on which messages are copied.
+HeldStream hold_copies(const Communicator& world, const DeviceUnderTest& device) {
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const detail::Progress::Entry entry(engine.progress());
+  return {device, engine.device().opened()->copies.stream()};
+}
+
+/// The driver fails, by injection, and the device of rank 0 hangs in the middle of a message: what it writes when it
+/// goes on is not taken for a part of the next.
+void copy_of_a_piece_hangs(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kTwo = 2 * kPiece;
+  const Buffer buffer(world, kTwo);
+  const auto next = pattern(0, 1, kTwo);
+  device.fill(address_of(buffer), kTwo, std::byte{0});
+  char word = 0;
+  if (world.rank() == 0) {
+    HeldStream copies = hold_copies(world, device);
+    Work sent = world.isend(buffer.span(), 1);
+    driver_refuses("cuEventRecord", 2, [&] { sent.wait(); });
+    world.send(std::span(next), 1);
+    copies.drain();
+    world.send(std::span(&word, 1), 1, Tag{1});
+  } else {
+    refused(Errc::peer_failed, "the sender gave the message up", [&] { world.recv(buffer.span(), 0); });
+    HeldStream copies = hold_copies(world, device);
+    Work received = world.irecv(buffer.span(), 0);
+    world.recv(std::span(&word, 1), 0, Tag{1});
+    copies.let_go();
+    received.wait();
+    check(device, buffer, 0, next, "what came after one that hung");
+  }
+}
+
 }  // namespace
 
 Acts message_pieces() {
@@ -264,6 +300,7 @@ Acts message_pieces() {
       {"sender-gives-up", [](Communicator& world) { long_taken_back(world, 0); }},
       {"receiver-gives-up", [](Communicator& world) { long_taken_back(world, 1); }},
       {"piece-fails-at-sender", [](Communicator& world) { copy_of_a_piece_fails(world, 0); }},
+      {"piece-hangs", copy_of_a_piece_hangs},
       {"piece-fails-at-receiver", [](Communicator& world) { copy_of_a_piece_fails(world, 1); }},
   };
 }

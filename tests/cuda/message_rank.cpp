@@ -1,8 +1,6 @@
 // A rank that sends and receives memory of a device: message_rank ACT. Started by rondo-run. Ends with 0 when all was
 // as it must be, else it says what was not.
-#include <chrono>
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -230,34 +228,6 @@ void receiver_is_behind(Communicator& world, bool from_host) {
   }
 }
 
-/// A stream that is behind, at the sender or at the receiver, keeps no message of another stream back.
-void streams_apart(Communicator& world) {
-  const DeviceUnderTest device(own_device(world)), behind(own_device(world));
-  constexpr std::size_t kBytes = 5000;
-  const Buffer late(world, kBytes), soon(world, kBytes);
-  device.fill(address_of(late), kBytes, std::byte{1});
-  for (const int holder : {0, 1}) {
-    std::optional<HeldStream> held;
-    if (world.rank() == holder) held.emplace(behind);
-    Work waits;
-    if (world.rank() == 0) {
-      put(device, soon, 0, pattern(holder, 1, kBytes));
-      waits = world.isend(late.span(stream_of(behind)), 1, Tag{1});
-      world.send(soon.span(stream_of(device)), 1);
-    } else {
-      waits = world.irecv(late.span(stream_of(behind)), 0, Tag{1});
-      // The first has come as far as it can.
-      (void)world.probe(0);
-      for (int i = 0; i < 1000; ++i) require(!waits.test(), "it overtook its stream");
-      world.recv(soon.span(stream_of(device)), 0);
-      check(device, soon, 0, pattern(holder, 1, kBytes), "what another stream had");
-    }
-    barrier(world);
-    held.reset();
-    waits.wait();
-  }
-}
-
 /// Rank 0 has left before rank 1's device has taken what it sent.
 void sender_leaves(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -281,116 +251,16 @@ void sender_leaves(Communicator& world) {
   check(device, buffer, 0, sent, "what was sent before the sender left");
 }
 
-/// The stream waits instead of the host, and the buffer is forgotten meanwhile.
-void stream_waits(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 100'000;
-  for (int round = 0; round < 10; ++round) {
-    const Buffer buffer(world, kBytes);
-    if (world.rank() == 0) {
-      put(device, buffer, 0, pattern(0, round, kBytes));
-      world.send(buffer.span(stream_of(device)), 1);
-    } else {
-      std::vector<std::byte> after(kBytes);
-      world.irecv(buffer.span(stream_of(device)), 0).wait_on(stream_of(device));
-      device.read(address_of(buffer), after);
-      device.stream.synchronize();
-      require(after == pattern(0, round, kBytes), "what came after on the stream");
-    }
-  }
-}
-
-/// The stream of one rank waits for the other's copy, not the host: what is queued on it next comes after that.
-void stream_waits_for_other(Communicator& world, int waiting) {
-  const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 100'000;
-  const auto sent = pattern(0, 1, kBytes);
-  const Buffer buffer(world, kBytes);
-  if (world.rank() == 0) put(device, buffer, 0, sent);
-  Work work = world.rank() == 0 ? world.isend(buffer.span(stream_of(device)), 1)
-                                : world.irecv(buffer.span(stream_of(device)), 0);
-  std::vector<std::byte> after(kBytes);
-  char word = 0;
-  if (world.rank() == waiting) {
-    work.wait_on(stream_of(device));
-    world.send(std::span(&word, 1), 1 - waiting, Tag{1});
-    if (world.rank() == 0) {
-      const rondo::cuda::Current current(device.context);
-      device.driver().must(device.driver().cuMemsetD8Async, address_of(buffer), static_cast<unsigned char>(0xee),
-                           kBytes, device.stream.handle());
-    } else {
-      device.read(address_of(buffer), after);
-    }
-    device.stream.synchronize();
-  } else {
-    world.recv(std::span(&word, 1), waiting, Tag{1});
-    if (rondo::testing::is_stand_in()) require(!work.test(), "its copy is over already");
-    work.wait();
-    if (world.rank() == 1) after = device.content(address_of(buffer), kBytes);
-  }
-  require(world.rank() == 0 || after == sent, "what was sent before the stream went on");
-  barrier(world);
-}
-
-/// The driver refuses rank 0 the wait: the message goes on, and so does everything else.
-void wait_is_refused(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 5000;
-  const Buffer buffer(world, kBytes);
-  const auto stream = stream_of(device);
-  if (world.rank() == 0) {
-    put(device, buffer, 0, pattern(0, 1, kBytes));
-    Work sent = world.isend(buffer.span(stream), 1);
-    rondo::testing::driver_refuses("cuStreamWaitEvent", 2, [&] { sent.wait_on(stream); });
-    sent.wait();
-  } else {
-    world.recv(buffer.span(stream), 0);
-    check(device, buffer, 0, pattern(0, 1, kBytes), "whose sender's wait was refused");
-  }
-  barrier(world);
-}
-
-/// What a stream waits for goes by the host, and its receiver comes long after the sender has left.
-void left_for_later(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 50;
-  const auto sent = pattern(0, 1, kBytes);
-  const Buffer buffer(world, kBytes);
-  if (world.rank() == 0) {
-    put(device, buffer, 0, sent);
-    world.isend(buffer.span(stream_of(device)), 1).wait_on(stream_of(device));
-    device.stream.synchronize();
-    world = Communicator();
-    return;
-  }
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
-  while (std::chrono::steady_clock::now() < until) continue;
-  world.recv(buffer.span(), 0);
-  check(device, buffer, 0, sent, "what was sent before its sender left");
-}
-
-/// The same of many messages, in both directions, whose copies may be over before anybody asks.
-void streams_wait_for_each_other(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 3000;
-  const int other = 1 - world.rank();
-  for (int round = 0; round < 100; ++round) {
-    const Buffer out(world, kBytes), in(world, kBytes);
-    put(device, out, 0, pattern(world.rank(), round, kBytes));
-    Work sent = world.isend(out.span(stream_of(device)), other);
-    Work received = world.irecv(in.span(stream_of(device)), other);
-    sent.wait_on(stream_of(device));
-    received.wait_on(stream_of(device));
-    check(device, in, 0, pattern(other, round, kBytes), "one of many");
-    if (round % 3 == 0) barrier(world);
-  }
-}
-
 const rondo::testing::Acts kActs{
     {"around", around},
     {"many", many},
     {"many-expected", many_expected},
     {"copied", copied},
+    {"copied-in-a-group",
+     [](Communicator& world) {
+       Communicator reversed = world.split(0, -world.rank());
+       copied(reversed);
+     }},
     {"to-itself", to_itself},
     {"in-a-row", in_a_row},
     {"in-groups", in_groups},
@@ -405,20 +275,14 @@ const rondo::testing::Acts kActs{
     {"sender-is-behind-to-host", [](Communicator& world) { sender_is_behind(world, true); }},
     {"receiver-is-behind", [](Communicator& world) { receiver_is_behind(world, false); }},
     {"receiver-is-behind-from-host", [](Communicator& world) { receiver_is_behind(world, true); }},
-    {"streams-apart", streams_apart},
     {"sender-leaves", sender_leaves},
-    {"stream-waits", stream_waits},
-    {"sender-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 0); }},
-    {"wait-is-refused", wait_is_refused},
-    {"left-for-later", left_for_later},
-    {"streams-wait-for-each-other", streams_wait_for_each_other},
-    {"receiver-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 1); }},
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return rondo::testing::run_act(argc, argv,
-                                 {kActs, rondo::testing::message_memory(), rondo::testing::message_short(),
-                                  rondo::testing::message_pieces(), rondo::testing::message_failures()});
+  return rondo::testing::run_act(
+      argc, argv,
+      {kActs, rondo::testing::message_memory(), rondo::testing::message_short(), rondo::testing::message_streams(),
+       rondo::testing::message_pieces(), rondo::testing::message_threads(), rondo::testing::message_failures()});
 }

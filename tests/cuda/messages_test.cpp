@@ -87,6 +87,7 @@ TEST_CASE("a buffer is copied from the host and back", "[cuda][messages]") {
   for (const char* seed : {"0", "1", "2"}) {
     check_messages(2, "copied", {std::string("FAKECUDA_SEED=") + seed});
   }
+  check_messages(2, "copied-in-a-group");
 }
 
 TEST_CASE("memory that is freed and allocated again is unmapped by the others first", "[cuda][messages]") {
@@ -152,6 +153,16 @@ TEST_CASE("memory that is freed too soon is an error of who freed it", "[cuda][m
   const auto ended = run_messages(2, "freed-under-a-collective");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
+}
+
+TEST_CASE("threads of a rank have messages at a time, and collectives on communicators of their own",
+          "[cuda][messages]") {
+  for (const char* const seed : {"FAKECUDA_SEED=1", "FAKECUDA_SEED=2"}) {
+    check_messages(2, "threads-of-a-rank", {seed});
+    if (!is_stand_in()) continue;
+    check_messages(2, "threads-of-a-rank", {seed, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+    check_messages(2, "threads-of-a-rank", {seed, "FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=error"});
+  }
 }
 
 TEST_CASE("managed memory is of the device that it was made for", "[cuda][messages][stand-in]") {
@@ -379,19 +390,6 @@ TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("5000 bytes"));
-}
-
-TEST_CASE("a copy to the host that the driver refuses is an error, and the next one goes",
-          "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  check_messages(1, "copy-to-host-fails", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
-}
-
-TEST_CASE("what the driver refuses at the call is an error that knows the function", "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  check_messages(1, "no-memory", {"FAKECUDA_FAIL=cuMemAlloc:1:2"});
-  check_messages(1, "stream-is-not-told", {"FAKECUDA_FAIL=cuStreamIsCapturing:1:2"});
-  check_messages(1, "record-fails", {"FAKECUDA_FAIL=cuEventRecord:1:2"});
 }
 
 TEST_CASE("whose memory it is is told without a context, or the driver's error is", "[cuda][messages][stand-in]") {

@@ -115,6 +115,15 @@ TEST_CASE("what fails in a group names its ranks", "[cuda][refusals][stand-in]")
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("what the driver refuses in a collective of a group names its ranks", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  // The first is for what the rank's own stream had.
+  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 2 ] || echo cuStreamWaitEvent:2:2)",
+                                        COLLECTIVE_RANK, 3, "wait-is-refused-in-a-group");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("a rank of a group that is killed is named by its number there", "[cuda][refusals]") {
   const auto ended = run_ranks(MESSAGE_RANK, 4, "dies-in-a-group", {"RONDO_EAGER_LIMIT=64"});
   INFO(ended.out << ended.err);
@@ -131,8 +140,38 @@ TEST_CASE("a message whose stream is late runs out of time, and does not come la
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("a message that nobody will receive is an error of its sender, who holds nothing for it any more",
+          "[cuda][refusals]") {
+  check_ranks(MESSAGE_RANK, 2, "communicator-is-gone", {"RONDO_EAGER_LIMIT=64"});
+}
+
+TEST_CASE("what a device writes that hangs is no part of a later message", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  // The first two are for what the message waits for.
+  const auto ended =
+      run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 0 ] || echo cuEventRecord:3:2)", MESSAGE_RANK, 2,
+                         "piece-hangs", {"RONDO_EAGER_LIMIT=64", "FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
+TEST_CASE("a copy to the host that the driver refuses is an error, and the next one goes",
+          "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  check_ranks(MESSAGE_RANK, 1, "copy-to-host-fails", {"FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700"});
+}
+
+TEST_CASE("what the driver refuses at the call is an error that knows the function", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  check_ranks(MESSAGE_RANK, 1, "no-memory", {"FAKECUDA_FAIL=cuMemAlloc:1:2"});
+  check_ranks(MESSAGE_RANK, 1, "stream-is-not-told", {"FAKECUDA_FAIL=cuStreamIsCapturing:1:2"});
+  check_ranks(MESSAGE_RANK, 1, "record-fails", {"FAKECUDA_FAIL=cuEventRecord:1:2"});
+}
+
 TEST_CASE("a stream whose wait the driver refuses holds nobody up", "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;
-  check_ranks(MESSAGE_RANK, 2, "wait-is-refused",
-              {"RONDO_EAGER_LIMIT=64", "FAKECUDA_COPY_MS=300", "FAKECUDA_FAIL=cuStreamWaitEvent:1:2"});
+  const std::vector<std::string> variables{"RONDO_EAGER_LIMIT=64", "FAKECUDA_COPY_MS=300",
+                                           "FAKECUDA_FAIL=cuStreamWaitEvent:1:2"};
+  check_ranks(MESSAGE_RANK, 2, "wait-is-refused", variables);
+  check_ranks(MESSAGE_RANK, 3, "wait-is-refused-in-a-group", variables);
 }

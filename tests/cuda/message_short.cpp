@@ -14,29 +14,29 @@
 namespace rondo::testing {
 namespace {
 
-constexpr std::size_t kBytes = 1000;
+constexpr std::size_t kShort = 1000;
 
 /// Every rank sends before any receives, again and again.
 void all_send_first(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const auto [right, left] = Neighbours(world);
-  const Buffer out(world, kBytes), in(world, kBytes);
+  const Buffer out(world, kShort), in(world, kShort);
   for (int round = 0; round < 20; ++round) {
-    put(device, out, 0, pattern(world.rank(), round, kBytes));
+    put(device, out, 0, pattern(world.rank(), round, kShort));
     world.send(out.span(stream_of(device)), right);
     // What is sent may be overwritten.
-    device.fill(address_of(out), kBytes, std::byte{0});
+    device.fill(address_of(out), kShort, std::byte{0});
     barrier(world);
     world.recv(in.span(stream_of(device)), left);
-    check(device, in, 0, pattern(left, round, kBytes), "sent before anybody received");
+    check(device, in, 0, pattern(left, round, kShort), "sent before anybody received");
   }
 }
 
 /// Rank 0's stream keeps its first message back; the next one overtakes it nowhere, those with other tags do.
 void in_its_turn(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, kBytes);
-  const auto first = pattern(0, 1, kBytes), second = pattern(0, 2, kBytes);
+  const Buffer buffer(world, kShort);
+  const auto first = pattern(0, 1, kShort), second = pattern(0, 2, kShort);
   char word = 0;
   if (world.rank() == 0) {
     HeldStream held(device);
@@ -52,8 +52,8 @@ void in_its_turn(Communicator& world) {
   }
   world.recv(std::span(&word, 1), 0, Tag{1});
   const auto waiting = world.iprobe(0, Tag{0});
-  require(waiting && waiting->bytes == kBytes, "what was announced is seen");
-  std::vector<std::byte> host(kBytes);
+  require(waiting && waiting->bytes == kShort, "what was announced is seen");
+  std::vector<std::byte> host(kShort);
   Work to_device = world.irecv(buffer.span(), 0), to_host = world.irecv(std::span(host), 0);
   to_host.wait();
   require(!to_device.test(), "it came before it was written");
@@ -66,8 +66,8 @@ void in_its_turn(Communicator& world) {
 /// Rank 0 gives up what its stream keeps back, once before rank 1 asks for it and once after.
 void taken_back(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, kBytes);
-  device.fill(address_of(buffer), kBytes, std::byte{4});
+  const Buffer buffer(world, kShort);
+  device.fill(address_of(buffer), kShort, std::byte{4});
   char word = 0;
   const auto tell = [&] { world.send(std::span(&word, 1), 1 - world.rank(), Tag{1}); };
   const auto hear = [&] { world.recv(std::span(&word, 1), 1 - world.rank(), Tag{1}); };
@@ -92,13 +92,13 @@ void taken_back(Communicator& world) {
   require(!world.iprobe(0, Tag{0}), "what was taken back is no message");
   tell();
   hear();
-  const Buffer in(world, kBytes);
+  const Buffer in(world, kShort);
   Work received = world.irecv(in.span(), 0);
   tell();
   refused(Errc::peer_failed, "recv from rank 0 with tag 0: the sender gave the message up", [&] { received.wait(); });
   hear();
   world.recv(in.span(), 0);
-  check(device, in, 0, std::vector<std::byte>(kBytes, std::byte{4}), "what came in the end");
+  check(device, in, 0, std::vector<std::byte>(kShort, std::byte{4}), "what came in the end");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <rondo/barrier.hpp>
 #include <rondo/collective_call.hpp>
+#include <rondo/cuda.hpp>
 
 #include "collectives/collective_operation.hpp"
 #include "collectives/direct.hpp"
@@ -58,8 +59,8 @@ std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall&
     return naming(group.rank(), -1,
                   [&] { return std::make_unique<DeviceCollective>(group, request, prepared.arguments); });
   } catch (const Error& error) {
-    // It is no mistake of the caller's, which the others would have made, too.
-    if (error.code() == Errc::cuda) group.report_throw(request.collective, 0, error.what());
+    // Not a mistake that the others have made, too, as to ask for devices where there are none.
+    if (error.code() == Errc::cuda && cuda::available()) group.report_throw(request.collective, 0, error.what());
     throw;
   }
 }

@@ -17,8 +17,8 @@ struct ComparisonPlan {
   std::vector<std::size_t> sizes;
   std::vector<int> ranks;
   std::vector<std::string> peers;
-  int rounds = 5;
-  double seconds = 0.1;   ///< about, for each loop
+  int rounds = 9;
+  double seconds = 0.05;  ///< about, for each loop
   bool allocate = false;  ///< rondo's collectives on buffers from rondo::allocate
   Limits limits;
 };

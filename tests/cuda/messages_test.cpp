@@ -280,7 +280,7 @@ TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][mes
 }
 
 TEST_CASE("without a driver the error says what was looked for", "[cuda][messages]") {
-  const auto ended = run_messages(1, "no-driver", {"RONDO_CUDA_LIBRARY=" NO_DRIVER});
+  const auto ended = run_messages(2, "no-driver", {"RONDO_CUDA_LIBRARY=" NO_DRIVER});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring(NO_DRIVER));

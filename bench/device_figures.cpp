@@ -4,7 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <rondo/broadcast.hpp>
 #include <rondo/cuda.hpp>
@@ -24,6 +27,9 @@ constexpr std::size_t kCopyBytes = std::size_t{256} << 20;
 constexpr std::size_t kStandInBytes = std::size_t{4} << 20;
 constexpr int kCopiesInARow = 4;
 constexpr int kRounds = 9;
+
+/// As the driver of the tests calls its devices.
+bool is_stand_in(std::string_view name) { return name.starts_with("stand-in"); }
 
 cuda::Address address_of(const Bytes& buffer) { return cuda::address_of(buffer.data()); }
 
@@ -52,7 +58,7 @@ DeviceFigures measure(Communicator& world) {
   for (const cuda::DeviceFacts& facts : found) {
     if (facts.device == context.device()) figures.name = facts.name;
   }
-  figures.stand_in = figures.name.starts_with("stand-in");
+  figures.stand_in = is_stand_in(figures.name);
   figures.copy_bytes = figures.stand_in ? kStandInBytes : kCopyBytes;
   const Bytes to(world, figures.copy_bytes), from(world, figures.copy_bytes);
   const double moved = 2.0 * kCopiesInARow * static_cast<double>(figures.copy_bytes);
@@ -61,6 +67,20 @@ DeviceFigures measure(Communicator& world) {
 }
 
 }  // namespace
+
+FoundDevices found_devices() {
+  const cuda::Driver& driver = cuda::driver().driver.value();
+  const auto all = cuda::devices(driver);
+  const std::string& first = all.at(0).name;
+  const std::string more = all.size() == 1 ? "" : fmt::format(" and {} more", all.size() - 1);
+  return {first + more, driver_name(driver), is_stand_in(first)};
+}
+
+std::string driver_name(const cuda::Driver& driver) {
+  int version = 0;
+  driver.must(driver.cuDriverGetVersion, &version);
+  return fmt::format("{}, of CUDA {}.{}", cuda::driver().library, version / 1000, version % 1000 / 10);
+}
 
 DeviceFigures measure_device(Communicator& world) {
   DeviceFigures figures;

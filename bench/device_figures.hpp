@@ -2,10 +2,27 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include <rondo/communicator.hpp>
 
+#include "cuda/driver.hpp"
+
 namespace rondo::bench {
+
+inline constexpr std::string_view kStandInLine = "# this is a stand-in for a device: its figures mean nothing\n";
+
+/// What a process sees here, without using it.
+struct FoundDevices {
+  std::string names;      ///< "NVIDIA H200", "NVIDIA H200 and 3 more"
+  std::string driver;     ///< "libcuda.so.1, of CUDA 13.0"
+  bool stand_in = false;  ///< of the tests: figures mean nothing
+};
+
+/// Where there is a driver. Throws cuda::CudaError.
+FoundDevices found_devices();
+/// "libcuda.so.1, of CUDA 13.0". Throws cuda::CudaError.
+std::string driver_name(const cuda::Driver& driver);
 
 /// A device, and what its operations are compared with.
 struct DeviceFigures {

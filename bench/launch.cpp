@@ -25,7 +25,7 @@ void start_ranks(const Settings& settings, const std::vector<std::string>& argum
   if (std::getenv("RONDO_RANK") != nullptr)
     throw UsageError(fmt::format("-n {}: this process is already a rank of a job; leave -n out", *settings.ranks));
   check_against(settings, *settings.ranks);
-  check_device(settings);
+  check_device(settings.device);
   check_reports(settings);
 
   std::vector<std::string> command{find_launcher(), "-n", std::to_string(*settings.ranks),

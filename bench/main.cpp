@@ -35,7 +35,7 @@ Communicator join(std::optional<Transport> transport) {
 }
 
 int operation_command(const Settings& settings) {
-  check_device(settings);
+  check_device(settings.device);
   if (launched_rank() == 0) check_reports(settings);
   Communicator world = join(settings.transport);
 
@@ -54,11 +54,15 @@ int operation_command(const Settings& settings) {
 /// What `compare` starts, under rondo-run.
 int loops_command(const std::vector<std::string>& arguments) {
   const LoopSettings settings = parse_loop_settings("rondo-bench loops", arguments);
+  check_device(settings.device);
   Communicator world = join(std::nullopt);
   RondoFabric fabric(world);
-  return run_loops(
-      fabric, {names_of(carriers_in_use(world)), fmt::format("rondo {}", version())}, settings,
-      [&world](const Settings& of_loop, const Shape& shape) { return make_exercise(world, of_loop, shape); });
+  const std::string transport = names_of(carriers_in_use(world));
+  std::string library = fmt::format("rondo {}", version());
+  if (settings.device) library += fmt::format(", memory of devices: {}", names_of(device_carriers_in_use(world)));
+  return run_loops(fabric, {transport, library}, settings, [&world](const Settings& of_loop, const Shape& shape) {
+    return make_exercise(world, of_loop, shape);
+  });
 }
 
 int tuning_command(const std::vector<std::string>& arguments) {

@@ -71,8 +71,7 @@ std::string on_devices(const DeviceFigures& device) {
       "# copy% is of {:.1f} GB/s, which copies of {} read and write on rank 0's device: what the operation comes to "
       "when\n"
       "# each input is read once and each output is written once, over all ranks\n{}",
-      device.name, device.copy_GBps, format_size(device.copy_bytes),
-      device.stand_in ? "# this is a stand-in for a device: its figures mean nothing\n" : "");
+      device.name, device.copy_GBps, format_size(device.copy_bytes), device.stand_in ? kStandInLine : "");
 }
 
 std::string introduction(const Subject& subject, const Settings& settings, int ranks) {

@@ -174,10 +174,7 @@ void check_meaning(const Settings& settings) {
     throw UsageError(fmt::format("{} has no in-place form", operation.name));
   if (settings.allocate && settings.operation == Operation::barrier)
     throw UsageError("--allocate is for operations with buffers, not barrier");
-  if (settings.device && settings.operation == Operation::barrier)
-    throw UsageError("--device is for operations with buffers, not barrier");
-  if (settings.device && settings.allocate)
-    throw UsageError("--allocate gives memory of the host, which --device cuda does not use");
+  if (settings.device) check_on_devices(settings.operation, settings.allocate);
   if (settings.algorithm != Algorithm::automatic) check_algorithm(settings.algorithm, operation);
   if (!settings.plot.empty() && settings.operation == Operation::barrier)
     throw UsageError("barrier has no sizes to plot");
@@ -196,9 +193,7 @@ void interpret(const TypedSettings& typed, Settings& settings) {
   if (!algorithm)
     throw UsageError(fmt::format("unknown algorithm '{}'; known: {}", typed.algorithm, known_algorithms()));
   settings.algorithm = *algorithm;
-  if (typed.device != "cpu" && typed.device != "cuda")
-    throw UsageError(fmt::format("unknown device '{}'; known: cpu, cuda", typed.device));
-  settings.device = typed.device == "cuda";
+  settings.device = device_named(typed.device);
   if (!typed.transport.empty()) settings.transport = transport_of(typed.transport);
   settings.chunk_bytes = size_of(typed.chunk, "--chunk");
 
@@ -213,6 +208,11 @@ Operation operation_named(const std::string& text) {
   const auto operation = parse_operation(text);
   if (!operation) throw UsageError(fmt::format("unknown operation '{}'; known: {}", text, known_operations()));
   return *operation;
+}
+
+bool device_named(const std::string& text) {
+  if (text != "cpu" && text != "cuda") throw UsageError(fmt::format("unknown device '{}'; known: cpu, cuda", text));
+  return text == "cuda";
 }
 
 std::size_t size_of(const std::string& text, std::string_view option) {
@@ -277,8 +277,13 @@ void check_against(const Settings& settings, int ranks) {
     throw UsageError(fmt::format("--root {} is not one of the {} ranks", settings.root, ranks));
 }
 
-void check_device(const Settings& settings) {
-  if (settings.device && !cuda::available())
+void check_on_devices(Operation operation, bool allocate) {
+  if (operation == Operation::barrier) throw UsageError("--device is for operations with buffers, not barrier");
+  if (allocate) throw UsageError("--allocate gives memory of the host, which --device cuda does not use");
+}
+
+void check_device(bool asked) {
+  if (asked && !cuda::available())
     throw std::runtime_error(fmt::format("--device cuda: there is no CUDA driver: {}", cuda::why_unavailable()));
 }
 

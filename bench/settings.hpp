@@ -66,11 +66,16 @@ Settings parse_settings(const std::vector<std::string>& arguments);
 /// What depends on the number of ranks, once that is known. Throws UsageError.
 void check_against(const Settings& settings, int ranks);
 
-/// Whether there is what the settings need of this machine. Throws std::runtime_error.
-void check_device(const Settings& settings);
+/// Whether the operation can be measured on buffers of devices. Throws UsageError.
+void check_on_devices(Operation operation, bool allocate);
+
+/// Whether a process can use memory of devices here, where it was asked for. Throws std::runtime_error.
+void check_device(bool asked);
 
 // What commands have in common. All throw UsageError.
 Operation operation_named(const std::string& text);
+/// Of --device: whether buffers are to be on devices.
+bool device_named(const std::string& text);
 /// "8", "64K", ...; `option` is what the user typed it for.
 std::size_t size_of(const std::string& text, std::string_view option);
 /// Of --sizes: ascending.

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench/command_line.hpp"
 #include "bench/compare/comparison_report.hpp"
@@ -23,7 +24,12 @@ constexpr const char* kCompareDescription =
     "clock. The time of an iteration is the longest over the ranks of the loop's mean; a cell's is the median over\n"
     "the rounds; of a library that runs in several configurations the best one counts, and is named. Latency is one\n"
     "way, half of a round trip, with 2 ranks. Sizes are of the larger buffer of a call, at least an element for each\n"
-    "rank. The same for all; results are checked once per loop, outside of what is timed.";
+    "rank. The same for all; results are checked once per loop, outside of what is timed.\n\n"
+    "With --device cuda all buffers are in the memory of the ranks' devices, and a call has returned when the device\n"
+    "is done. Gloo, which knows memory of the host alone, is used as torch.distributed's Gloo backend does with CUDA\n"
+    "tensors: copied on a stream to pinned memory of the host, waited for, Gloo's algorithm, copied back, waited for\n"
+    "(torch sends no messages of such tensors so: here they go the same way). The other libraries are left out. What\n"
+    "is not asked for otherwise: latency,all_reduce at 8,1K,64K,1M,16M,256M, on --paths default, with --limit 60.";
 
 constexpr const char* kCompareFooter =
     "rondo runs with RONDO_TRANSPORT auto and tcp. On the path `default` every library takes what it takes by itself.\n"
@@ -40,7 +46,32 @@ struct TypedComparison {
   std::vector<std::string> operations = kComparedOperations;
   std::vector<std::string> sizes{"8", "1K", "64K", "1M", "16M"};
   std::vector<std::string> paths{"shm", "tcp"};
+  bool allocate = false;
+  std::string device = "cpu";
 };
+
+/// Where buffers are on devices and nothing else was asked for: what differs there from the host, in minutes.
+void set_device_defaults(const CLI::App& app, TypedComparison& typed, ComparisonPlan& plan) {
+  const auto otherwise = [&app](const char* option, auto& value, auto on_devices) {
+    if (app.count(option) == 0) value = std::move(on_devices);
+  };
+  using Texts = std::vector<std::string>;
+  otherwise("--operations", typed.operations, Texts{"latency", "all_reduce"});
+  otherwise("--sizes", typed.sizes, Texts{"8", "1K", "64K", "1M", "16M", "256M"});
+  otherwise("--paths", typed.paths, Texts{"default"});
+  otherwise("--limit", plan.limits.seconds, 60.0);
+}
+
+/// Peers that were named must be able to; of all that there are, those that cannot are left out.
+void check_device_peers(const CLI::App& app, const ComparisonPlan& plan) {
+  if (app.count("--peers") == 0) return;
+  const auto all = known_peers(), able = known_peers(BufferPlace::device);
+  const auto among = [](const auto& names, const auto& name) { return std::count(names.begin(), names.end(), name); };
+  for (const auto& name : plan.peers) {
+    if (among(all, name) != 0 && among(able, name) == 0)
+      throw UsageError(fmt::format("--peers: got '{}', with --device cuda wanted {}", name, fmt::join(able, ", ")));
+  }
+}
 
 void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& settings) {
   ComparisonPlan& plan = settings.plan;
@@ -52,7 +83,8 @@ void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& setting
   list("--ranks", plan.ranks, "numbers of ranks");
   list("--paths", typed.paths, "shm, tcp, default");
   list("--peers", plan.peers, "other libraries");
-  app.add_flag("--allocate", plan.allocate, "rondo's operations on buffers from rondo::allocate");
+  app.add_flag("--allocate", typed.allocate, "rondo's operations on buffers from rondo::allocate");
+  app.add_option("--device", typed.device, "where the buffers are: cpu, cuda");
   app.add_option("--rounds", plan.rounds, "how often every loop runs")->check(check_positive)->capture_default_str();
   app.add_option("--seconds", plan.seconds, "about, for each loop")->check(check_positive)->capture_default_str();
   app.add_option("--limit", plan.limits.seconds, "seconds after which a loop is cut")
@@ -68,6 +100,9 @@ void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& setting
 
 void interpret(const TypedComparison& typed, ComparisonPlan& plan) {
   for (const auto& text : typed.operations) plan.operations.push_back(operation_named(text));
+  if (plan.place == BufferPlace::device) {
+    for (const Operation operation : plan.operations) check_on_devices(operation, typed.allocate);
+  }
   plan.sizes = sizes_named(typed.sizes);
   for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text, {Path::shm, Path::tcp, Path::untold}));
   for (const int ranks : plan.ranks) {
@@ -116,6 +151,13 @@ CompareSettings parse_compare_settings(const std::vector<std::string>& arguments
   app.footer(kCompareFooter);
   add_options(app, typed, settings);
   parse(app, arguments);
+  ComparisonPlan& plan = settings.plan;
+  if (typed.allocate) plan.place = BufferPlace::allocated;
+  if (device_named(typed.device)) {
+    plan.place = BufferPlace::device;
+    set_device_defaults(app, typed, plan);
+    check_device_peers(app, plan);
+  }
   interpret(typed, settings.plan);
   return settings;
 }
@@ -125,9 +167,12 @@ int compare_command(const std::vector<std::string>& arguments) {
   check_writable(settings.json, "--json");
   check_writable(settings.markdown, "--markdown");
   check_plot(settings.plot);
-  Field field = find_contenders(settings.plan.paths, settings.plan.peers, settings.plan.allocate);
+  const bool on_devices = settings.plan.place == BufferPlace::device;
+  check_device(on_devices);
+  Field field = find_contenders(settings.plan.paths, settings.plan.peers, settings.plan.place);
 
-  Comparison comparison{settings.plan, detail::usable_cores(), {}, std::move(field.absent), {}};
+  Comparison comparison{settings.plan, detail::usable_cores(), {}, std::move(field.absent), {}, {}};
+  if (on_devices) comparison.devices = found_devices();
   for (Contender& contender : field.contenders) comparison.entries.push_back({std::move(contender), {}});
   fmt::print("{}", contenders_text(comparison.entries, comparison.absent));
   std::fflush(stdout);

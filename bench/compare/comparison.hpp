@@ -19,7 +19,7 @@ struct ComparisonPlan {
   std::vector<std::string> peers;
   int rounds = 9;
   double seconds = 0.05;  ///< about, for each loop
-  bool allocate = false;  ///< rondo's collectives on buffers from rondo::allocate
+  BufferPlace place = BufferPlace::host;
   Limits limits;
 };
 

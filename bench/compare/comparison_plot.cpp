@@ -56,9 +56,9 @@ std::string comparison_plot(const std::string& path, const Comparison& compariso
   }
   std::string script = data + plot_style(static_cast<int>(120 + 440 * columns), static_cast<int>(80 + 380 * lines));
   script += fmt::format("set output {}\n", plot_text(path));
-  script += fmt::format(
-      "set multiplot layout {},{} title \"rondo's time over the best other library's (below 1: rondo is faster)\"\n",
-      lines, columns);
+  std::string title = "rondo's time over the best other library's (below 1: rondo is faster)";
+  if (comparison.devices) title += fmt::format(", memory of {}", comparison.devices->names);
+  script += fmt::format("set multiplot layout {},{} title {}\n", lines, columns, plot_text(title));
   script += fmt::format("set xtics ({})\nset logscale y\nset yrange [*<0.5:2<*]\n", size_labels(comparison.plan.sizes));
   script +=
       "set offsets graph 0.03, graph 0.03, 0, 0\nset ytics add ('0.5' 0.5, '2' 2)\nset lmargin 8\nset key outside "

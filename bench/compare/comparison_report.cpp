@@ -79,6 +79,11 @@ std::string troubles_text(const std::vector<Entry>& entries) {
   return text;
 }
 
+std::string device_lines(const FoundDevices& found) {
+  return fmt::format("# buffers are memory of devices: {}; driver {}\n{}", found.names, found.driver,
+                     found.stand_in ? kStandInLine : "");
+}
+
 Json to_json(const Standing& standing) {
   Json object{{"us", standing.microseconds ? Json(*standing.microseconds) : Json(nullptr)},
               {"variant", standing.variant}};
@@ -108,6 +113,11 @@ Json to_json(const Entry& entry) {
           {"library", said.library},
           {"transport", said.transport},
           {"command", entry.contender.command.text()}};
+}
+
+Json to_json(const std::optional<FoundDevices>& found) {
+  if (!found) return nullptr;
+  return {{"name", found->names}, {"driver", found->driver}, {"stand_in", found->stand_in}};
 }
 
 Json means_json(const Comparison& comparison) {
@@ -143,6 +153,7 @@ std::string contenders_text(const std::vector<Entry>& entries, const std::vector
 std::string comparison_table(const Comparison& comparison) {
   std::string text = fmt::format("# {} rounds of loops of about {:g} s, {} cores\n", comparison.plan.rounds,
                                  comparison.plan.seconds, comparison.cores);
+  if (comparison.devices) text += device_lines(*comparison.devices);
   std::set<std::string> introduced;
   for (const Entry& entry : comparison.entries) {
     for (const auto& [ranks, series] : entry.by_ranks) {
@@ -164,10 +175,15 @@ std::string comparison_table(const Comparison& comparison) {
 }
 
 void write_json(std::ostream& to, const Comparison& comparison) {
-  Json report{{"version", RONDO_VERSION},         {"cores", comparison.cores},
-              {"rounds", comparison.plan.rounds}, {"seconds", comparison.plan.seconds},
-              {"contenders", Json::array()},      {"absent", Json::array()},
-              {"cells", Json::array()},           {"geometric_means", means_json(comparison)}};
+  Json report{{"version", RONDO_VERSION},
+              {"cores", comparison.cores},
+              {"rounds", comparison.plan.rounds},
+              {"seconds", comparison.plan.seconds},
+              {"device", to_json(comparison.devices)},
+              {"contenders", Json::array()},
+              {"absent", Json::array()},
+              {"cells", Json::array()},
+              {"geometric_means", means_json(comparison)}};
   for (const Entry& entry : comparison.entries) report["contenders"].push_back(to_json(entry));
   for (const Absence& one : comparison.absent) report["absent"].push_back({{"name", one.name}, {"why", one.why}});
   for (const Row& row : comparison.rows) report["cells"].push_back(to_json(row));

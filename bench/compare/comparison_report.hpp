@@ -1,10 +1,12 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/compare/comparison.hpp"
+#include "bench/device_figures.hpp"
 
 namespace rondo::bench {
 
@@ -15,6 +17,7 @@ struct Comparison {
   std::vector<Entry> entries;
   std::vector<Absence> absent;
   std::vector<Row> rows;
+  std::optional<FoundDevices> devices;  ///< where buffers are on devices
 };
 
 /// Who is compared, how each is started, who is left out and why.

@@ -56,11 +56,13 @@ Words operator+(Words left, const Words& right) {
 /// Collects one library's contenders on the paths that were asked for.
 struct Collector {
   const std::vector<Path>& paths;
+  BufferPlace place;
   Field& field;
 
   void add(std::string name, std::string variant, Path path, Command command, bool only_crowded = false,
            bool (*has)(const Loop&) = nullptr) const {
     if (!contains(paths, path)) return;
+    if (place == BufferPlace::device) command.words = std::move(command.words) + Words{"--device", "cuda"};
     field.contenders.push_back({std::move(name), std::move(variant), path, std::move(command), only_crowded, has});
   }
   /// Told no path, on one host, where it takes this one.
@@ -146,9 +148,15 @@ void add_memory(const Collector& to) {
 struct Peer {
   std::string_view name;
   void (*add)(const Collector&);
+  bool on_devices = false;  ///< has a loop for buffers there
 };
-constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpich}, Peer{"gloo", add_gloo},
+constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpich}, Peer{"gloo", add_gloo, true},
                             Peer{kSockets, add_sockets}, Peer{kMemory, add_memory}};
+
+void add_peer(const Peer& peer, const Collector& to) {
+  if (to.place != BufferPlace::device || peer.on_devices) return peer.add(to);
+  to.miss(std::string(peer.name), "its loops have no buffers in the memory of devices");
+}
 
 }  // namespace
 
@@ -182,9 +190,10 @@ Command rondo_loops(const Variables& environment) {
   return {{find_launcher(), "-n", "RANKS", "--no-prefix", "--", own_path(), "loops"}, environment};
 }
 
-Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers, bool allocate) {
+Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers, BufferPlace place) {
   Field field;
-  const Collector collector{paths, field};
+  const Collector collector{paths, place, field};
+  const bool allocate = place == BufferPlace::allocated;
   const auto loops = [allocate](const char* transport) {
     Command command = rondo_loops({{"RONDO_TRANSPORT", transport}});
     if (allocate) command.words.emplace_back("--allocate");
@@ -198,14 +207,16 @@ Field find_contenders(const std::vector<Path>& paths, const std::vector<std::str
         std::find_if(kPeers.begin(), kPeers.end(), [&](const Peer& one) { return one.name == name; });
     if (peer == kPeers.end())
       throw UsageError(fmt::format("--peers: got '{}', wanted {}", name, fmt::join(known_peers(), ", ")));
-    peer->add(collector);
+    add_peer(*peer, collector);
   }
   return field;
 }
 
-std::vector<std::string> known_peers() {
+std::vector<std::string> known_peers(BufferPlace place) {
   std::vector<std::string> names;
-  for (const Peer& peer : kPeers) names.emplace_back(peer.name);
+  for (const Peer& peer : kPeers) {
+    if (place != BufferPlace::device || peer.on_devices) names.emplace_back(peer.name);
+  }
   return names;
 }
 

@@ -21,6 +21,13 @@ inline constexpr std::string_view kRondo = "rondo";
 /// What a path allows, not a library to be better than: bare sockets, bare lines of memory.
 bool is_bare(std::string_view name);
 
+/// Where the buffers are.
+enum class BufferPlace {
+  host,
+  allocated,  ///< rondo's are from rondo::allocate
+  device,     ///< all are in the memory of the ranks' CUDA devices
+};
+
 /// One way to run one library on one path.
 struct Contender {
   std::string name;     ///< "openmpi"
@@ -44,12 +51,13 @@ struct Field {
   std::vector<Absence> absent;
 };
 
-/// What this machine has of the libraries named; `allocate`: rondo's collectives on buffers from rondo::allocate.
-/// Throws UsageError for a name it does not know, std::runtime_error where rondo-run is missing.
-Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers, bool allocate = false);
+/// What this machine has of the libraries named. Throws UsageError for a name it does not know, std::runtime_error
+/// where rondo-run is missing.
+Field find_contenders(const std::vector<Path>& paths, const std::vector<std::string>& peers,
+                      BufferPlace place = BufferPlace::host);
 
-/// Every peer that can be named.
-std::vector<std::string> known_peers();
+/// Every peer that can be named with buffers there.
+std::vector<std::string> known_peers(BufferPlace place = BufferPlace::host);
 
 /// The whole of a rondo job that runs loops; RANKS stands for the number of ranks.
 Command rondo_loops(const std::vector<std::pair<std::string, std::string>>& environment);

@@ -30,9 +30,10 @@ void print_line(Fabric& fabric, const std::string& line) {
   std::fflush(stdout);
 }
 
-Settings settings_of(const Loop& loop, bool allocate) {
+Settings settings_of(const Loop& loop, const LoopSettings& all) {
   Settings settings;
-  settings.allocate = allocate;
+  settings.allocate = all.allocate;
+  settings.device = all.device;
   settings.operation = loop.operation;
   settings.algorithm = loop.algorithm;
   settings.chunk_bytes = loop.chunk_bytes;
@@ -68,13 +69,23 @@ Loop parse_loop(std::string_view text) {
 LoopSettings parse_loop_settings(const std::string& program, const std::vector<std::string>& arguments) {
   LoopSettings settings;
   std::string loops;
+  std::string device = "cpu";
   CLI::App app("Runs loops for rondo-bench compare and tune.", program);
   app.add_option("--loops", loops, "OPERATION:BYTES,...")->required();
   app.add_option("--seconds", settings.seconds, "about, for each loop")->check(check_positive);
   app.add_option("-n", settings.ranks, "start so many ranks");
   app.add_flag("--allocate", settings.allocate, "rondo: buffers from rondo::allocate");
+  app.add_option("--device", device, "where the buffers are: cpu, cuda");
   parse(app, arguments);
+  settings.device = device_named(device);
   for (const auto& text : split(loops, ',')) settings.loops.push_back(parse_loop(text));
+  return settings;
+}
+
+LoopSettings parse_host_loop_settings(const std::string& program, const std::vector<std::string>& arguments) {
+  LoopSettings settings = parse_loop_settings(program, arguments);
+  if (settings.device)
+    throw UsageError("--device: got cuda, wanted cpu: these loops have no buffers in the memory of devices");
   return settings;
 }
 
@@ -83,6 +94,7 @@ std::vector<std::string> to_arguments(const LoopSettings& settings) {
   for (const Loop& loop : settings.loops) loops += (loops.empty() ? "" : ",") + to_string(loop);
   std::vector<std::string> arguments{"--loops", loops, "--seconds", fmt::format("{}", settings.seconds)};
   if (settings.allocate) arguments.emplace_back("--allocate");
+  if (settings.device) arguments.insert(arguments.end(), {"--device", "cuda"});
   return arguments;
 }
 
@@ -110,7 +122,7 @@ int run_loops(Fabric& fabric, const Introduction& introduction, const LoopSettin
   print_line(fabric, fmt::format("ready {} {}", introduction.transport, introduction.library));
   bool any_wrong = false;
   for (const Loop& loop : settings.loops) {
-    const Settings of_loop = settings_of(loop, settings.allocate);
+    const Settings of_loop = settings_of(loop, settings);
     const Shape shape = shape_of(loop.operation, loop.bytes, element_bytes(of_loop.type), fabric.size());
     const auto exercise = make_exercise(of_loop, shape);
     std::size_t wrong = 0;

@@ -45,10 +45,13 @@ struct LoopSettings {
   double seconds = 0.1;   ///< about, for each
   int ranks = 0;          ///< of a program that starts its own ranks
   bool allocate = false;  ///< rondo: the buffers of collectives are from rondo::allocate
+  bool device = false;    ///< buffers in the memory of each rank's CUDA device
 };
 
-/// `--loops LIST --seconds S -n RANKS --allocate`. Throws UsageError.
+/// `--loops LIST --seconds S -n RANKS --allocate --device WHERE`. Throws UsageError.
 LoopSettings parse_loop_settings(const std::string& program, const std::vector<std::string>& arguments);
+/// The same of a program whose buffers are on the host alone.
+LoopSettings parse_host_loop_settings(const std::string& program, const std::vector<std::string>& arguments);
 /// The same the other way.
 std::vector<std::string> to_arguments(const LoopSettings& settings);
 

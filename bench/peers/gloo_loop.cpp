@@ -1,5 +1,6 @@
 // rondo-bench compare's loops on Gloo over TCP. Starts its own ranks:
 //   gloo_loop -n 2 --loops all_reduce:8,latency:65536 --seconds 0.1
+// With --device cuda the buffers are on devices; staging.hpp tells how.
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -20,12 +21,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "bench/command.hpp"
 #include "bench/compare/loop.hpp"
 #include "bench/peers/peer.hpp"
+#include "bench/peers/staging.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -88,11 +91,13 @@ class GlooWire {
   GlooContext context_;
 };
 
-/// The calls of one rank. What they need is made once: options hold the registered buffers.
+/// The calls of one rank. What they need is made once: options hold the registered buffers. `in_place`: what all_reduce
+/// and reduce combine is in the output.
 class GlooCalls {
  public:
-  GlooCalls(const GlooContext& context, const Shape& shape, Buffers<float>& buffers)
+  GlooCalls(const GlooContext& context, const Shape& shape, Buffers<float>& buffers, bool in_place)
       : context_(context),
+        in_place_(in_place),
         ranks_(static_cast<std::size_t>(context->size)),
         block_(shape.count),
         in_(const_cast<float*>(buffers.input().data()), buffers.input().size()),
@@ -116,7 +121,7 @@ class GlooCalls {
   template <typename Options, typename Function>
   PeerExercise::Call reducing(Function function) const {
     auto options = std::make_shared<Options>(context_);
-    options->setInput(in_.data(), in_.size());
+    if (!in_place_) options->setInput(in_.data(), in_.size());
     options->setOutput(out_.data(), out_.size());
     options->setReduceFunction(GlooFold(&gloo::sum<float>));
     if constexpr (requires { options->setRoot(0); }) options->setRoot(0);
@@ -176,11 +181,23 @@ class GlooCalls {
   }
 
   GlooContext context_;
+  bool in_place_;
   std::size_t ranks_;
   std::size_t block_;
   std::span<float> in_;
   std::span<float> out_;
 };
+
+std::unique_ptr<Exercise> staged_exercise(const StagingDevice& device, const GlooContext& context,
+                                          const GlooFabric& fabric, const Settings& settings, const Shape& shape) {
+  if (facts(settings.operation).point_to_point()) {
+    const auto elements = [&device](std::size_t count) { return StagedElements<float>(device, count); };
+    return point_to_point_exercise<float>(StagedWire(GlooWire(context)), fabric.rank(), settings, shape, elements);
+  }
+  return std::make_unique<StagedExercise>(device, settings, fabric, shape, [&](Buffers<float>& buffers) {
+    return GlooCalls(context, shape, buffers, true).of(settings.operation);
+  });
+}
 
 /// A new folder, gone when this ends.
 class MeetingPoint {
@@ -202,6 +219,8 @@ class MeetingPoint {
 };
 
 int run_rank(int rank, const LoopSettings& settings, const MeetingPoint& meeting_point) {
+  std::optional<StagingDevice> staging;  // after the fork, which CUDA does not survive
+  if (settings.device) staging.emplace(rank);
   gloo::rendezvous::FileStore store(meeting_point.path());
   gloo::transport::tcp::attr address("127.0.0.1");
   auto device = gloo::transport::tcp::CreateDevice(address);
@@ -211,12 +230,16 @@ int run_rank(int rank, const LoopSettings& settings, const MeetingPoint& meeting
   GlooFabric fabric(context);
   fabric.barrier();
   if (rank == 0) meeting_point.remove();
-  const auto exercise = [&](const Settings& of_loop, const Shape& shape) {
+  const auto exercise = [&](const Settings& of_loop, const Shape& shape) -> std::unique_ptr<Exercise> {
+    if (staging) return staged_exercise(*staging, context, fabric, of_loop, shape);
     return peer_exercise(GlooWire(context), fabric, of_loop, shape, [&](Buffers<float>& buffers) {
-      return GlooCalls(context, shape, buffers).of(of_loop.operation);
+      return GlooCalls(context, shape, buffers, false).of(of_loop.operation);
     });
   };
-  const int status = run_loops(fabric, {"tcp", "Gloo"}, settings, exercise);
+  const std::string library =
+      staging ? "Gloo, memory of devices: copied to pinned memory of the host and back, as torch.distributed does"
+              : "Gloo";
+  const int status = run_loops(fabric, {"tcp", library}, settings, exercise);
   fabric.barrier();  // nobody closes a connection that another still uses
   return status;
 }

@@ -90,7 +90,7 @@ std::string library_version() {
 }
 
 int mpi_command(const std::vector<std::string>& arguments) {
-  const LoopSettings settings = parse_loop_settings("mpi_loop", arguments);
+  const LoopSettings settings = parse_host_loop_settings("mpi_loop", arguments);
   MpiFabric fabric;
   return run_loops(fabric, {"-", library_version()}, settings, [&fabric](const Settings& of_loop, const Shape& shape) {
     return peer_exercise(MpiWire{}, fabric, of_loop, shape,

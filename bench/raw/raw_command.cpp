@@ -41,7 +41,7 @@ int on_all(Forked& ranks, Whole&& whole, Part&& part) {
 
 /// What `compare` starts: loops over sockets.
 int socket_loops(const std::vector<std::string>& arguments) {
-  const LoopSettings settings = parse_loop_settings("rondo-bench raw loops", arguments);
+  const LoopSettings settings = parse_host_loop_settings("rondo-bench raw loops", arguments);
   SocketPair pair;
   const auto run = [&] {
     return run_loops(
@@ -53,7 +53,7 @@ int socket_loops(const std::vector<std::string>& arguments) {
 
 /// The same through shared memory.
 int memory_loops(const std::vector<std::string>& arguments) {
-  const LoopSettings settings = parse_loop_settings("rondo-bench raw memory-loops", arguments);
+  const LoopSettings settings = parse_host_loop_settings("rondo-bench raw memory-loops", arguments);
   MemoryRanks ranks(settings.ranks);
   const auto run = [&] {
     return run_loops(

@@ -169,6 +169,43 @@ TEST_CASE("a part of the comparison can be asked for", "[bench]") {
   CHECK(part.fail_above == 1.0);
 }
 
+TEST_CASE("on devices what was not asked for otherwise is of few loops, up to long ones", "[bench]") {
+  const CompareSettings few = parse_compare_settings({"--device", "cuda"});
+  CHECK(few.plan.place == BufferPlace::device);
+  CHECK(few.plan.operations == std::vector{Operation::latency, Operation::all_reduce});
+  CHECK(few.plan.sizes.back() == std::size_t{256} << 20);
+  CHECK(few.plan.paths == std::vector{Path::untold});
+  CHECK(few.plan.limits.seconds == 60);
+  CHECK(few.plan.peers == known_peers());  // of which the report says who is left out
+  const CompareSettings asked = parse_compare_settings({"--device", "cuda", "--operations", "gather", "--sizes", "8",
+                                                        "--paths", "tcp", "--limit", "2", "--peers", "gloo"});
+  CHECK(loops_for(asked.plan, 2) == std::vector{Loop{Operation::gather, 8}});
+  CHECK(asked.plan.paths == std::vector{Path::tcp});
+  CHECK(asked.plan.limits.seconds == 2);
+  CHECK(parse_compare_settings({"--device", "cpu"}).plan.operations.size() == 10);
+  CHECK(parse_compare_settings({"--allocate"}).plan.place == BufferPlace::allocated);
+}
+
+TEST_CASE("table, JSON and plot say which devices and which driver", "[bench]") {
+  Comparison comparison = example();
+  std::ostringstream on_host;
+  write_json(on_host, comparison);
+  CHECK(nlohmann::json::parse(on_host.str())["device"].is_null());
+  CHECK_THAT(comparison_table(comparison), !ContainsSubstring("memory of devices"));
+
+  comparison.devices = {"some GPU and 1 more", "libcuda.so.1, of CUDA 13.0", false};
+  const std::string line =
+      "\n# buffers are memory of devices: some GPU and 1 more; driver libcuda.so.1, of CUDA 13.0\n";
+  CHECK_THAT(comparison_table(comparison), ContainsSubstring(line) && !ContainsSubstring("stand-in"));
+  CHECK_THAT(comparison_plot("a.svg", comparison), ContainsSubstring("faster), memory of some GPU and 1 more'\n"));
+  comparison.devices->stand_in = true;
+  CHECK_THAT(comparison_table(comparison), ContainsSubstring(line + "# this is a stand-in for a device: its figures"));
+  std::ostringstream text;
+  write_json(text, comparison);
+  CHECK(nlohmann::json::parse(text.str())["device"].dump() ==
+        R"({"driver":"libcuda.so.1, of CUDA 13.0","name":"some GPU and 1 more","stand_in":true})");
+}
+
 TEST_CASE("a comparison that cannot be is refused", "[bench]") {
   CHECK_THAT(refusal({"--operations", "allreduce"}), ContainsSubstring("unknown operation 'allreduce'"));
   CHECK_THAT(refusal({"--operations", "latency", "--ranks", "4"}), ContainsSubstring("nothing to measure"));
@@ -176,5 +213,10 @@ TEST_CASE("a comparison that cannot be is refused", "[bench]") {
   CHECK_THAT(refusal({"--ranks", "1"}), ContainsSubstring("--ranks: got 1, wanted at least 2"));
   CHECK_THAT(refusal({"--sizes", "12Q"}), ContainsSubstring("12Q"));
   CHECK_THAT(refusal({"--rounds", "0"}), ContainsSubstring("--rounds"));
+  const std::string cuda = "cuda", device = "--device";
+  CHECK(refusal({device, "gpu"}) == "unknown device 'gpu'; known: cpu, cuda");
+  CHECK(refusal({device, cuda, "--peers", "gloo,openmpi"}) == "--peers: got 'openmpi', with --device cuda wanted gloo");
+  CHECK_THAT(refusal({device, cuda, "--allocate"}), ContainsSubstring("--allocate gives memory of the host"));
+  CHECK_THAT(refusal({device, cuda, "--operations", "barrier"}), ContainsSubstring("not barrier"));
   CHECK_THROWS_WITH(parse_compare_settings({"--help"}), ContainsSubstring("What is timed"));
 }

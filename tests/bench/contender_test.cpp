@@ -14,6 +14,7 @@
 #include "tests/support/catch.hpp"
 
 using namespace rondo::bench;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -99,6 +100,20 @@ TEST_CASE("a launcher called mpirun is whose it says it is", "[bench]") {
   const Field field = find_contenders({Path::shm}, {"mpich"});
   REQUIRE(field.absent.size() == 1);
   CHECK(field.absent[0].why == "neither mpirun.mpich nor MPICH's mpirun is on PATH");
+}
+
+TEST_CASE("on devices rondo and Gloo are told so, and the others left out by name", "[bench]") {
+  const Programs programs;
+  for (const char* name : {"rondo-run", "gloo_loop", "mpirun.openmpi", "openmpi_loop"}) programs.add(name);
+  const Field field = find_contenders({Path::untold}, {"openmpi", "gloo", "sockets"}, BufferPlace::device);
+  REQUIRE(field.contenders.size() == 2);
+  CHECK(field.contenders[0].name == "rondo");
+  CHECK(field.contenders[1].name == "gloo");
+  for (const Contender& one : field.contenders) CHECK_THAT(one.command.text(), EndsWith(" --device cuda"));
+  REQUIRE(field.absent.size() == 2);
+  CHECK(field.absent[0].name == "openmpi");
+  CHECK(field.absent[1].name == "sockets");
+  CHECK(field.absent[0].why == "its loops have no buffers in the memory of devices");
 }
 
 TEST_CASE("Gloo has TCP alone, bare sockets and bare memory their own path", "[bench]") {

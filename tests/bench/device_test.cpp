@@ -136,4 +136,5 @@ TEST_CASE("without a driver the benchmark says why it has no devices", "[bench][
   CHECK(outcome.status == 3);
   CHECK_THAT(outcome.output,
              ContainsSubstring("rondo-bench: --device cuda: there is no CUDA driver: libno-such-driver"));
+  CHECK(bench("compare", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1").output == outcome.output);
 }

@@ -75,6 +75,11 @@ TEST_CASE("a program is told its loops as it understands them", "[bench]") {
   CHECK(read.loops == settings.loops);
   CHECK(read.seconds == 0.25);
   CHECK(read.allocate);
+  CHECK_FALSE(read.device);
+  settings.device = true;
+  CHECK(parse_loop_settings("loops", to_arguments(settings)).device);
+  CHECK_THROWS_WITH(parse_host_loop_settings("loops", to_arguments(settings)),
+                    ContainsSubstring("--device: got cuda, wanted cpu"));
   CHECK_THROWS_AS(parse_loop_settings("loops", {"--seconds", "1"}), UsageError);
 }
 

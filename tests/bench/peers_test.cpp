@@ -7,6 +7,7 @@
 #include "bench/compare/child.hpp"
 #include "bench/program.hpp"
 #include "runtime/cores.hpp"
+#include "tests/cuda/device_under_test.hpp"
 #include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 
@@ -40,6 +41,36 @@ TEST_CASE("every operation's loop gives right results on every library that was 
   INFO(outcome.output);
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.output, !ContainsSubstring("failed") && !ContainsSubstring("wrong elements"));
+}
+
+TEST_CASE("every operation's loop gives right results on buffers of devices", "[bench][process][cuda]") {
+  if (const std::string why = rondo::testing::why_no_driver(); !why.empty()) {
+    WARN("skipped: " << why);
+    return;
+  }
+  constexpr double kLongEnough = 120;
+  const TemporaryDirectory directory;
+  const std::string json = directory / "devices.json";
+  const std::string operations =
+      "latency,bandwidth,all_reduce,reduce,broadcast,scatter,gather,all_gather,reduce_scatter,all_to_all";
+  const Outcome outcome =
+      run_program({{RONDO_BENCH, "compare", "--device", "cuda", "--operations", operations, "--ranks", "2,3", "--sizes",
+                    "8,100K", "--rounds", "1", "--seconds", "0.001", "--json", json},
+                   {}},
+                  kLongEnough);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK_THAT(outcome.output, !ContainsSubstring("failed") && !ContainsSubstring("wrong elements"));
+  CHECK_THAT(outcome.output, ContainsSubstring("\n# buffers are memory of devices: ") &&
+                                 ContainsSubstring("\n# rondo on default: rondo ") &&
+                                 ContainsSubstring(", memory of devices: ") &&
+                                 ContainsSubstring("\n# openmpi is left out: its loops have no buffers in the memory"));
+  const bool has_gloo = !contains(outcome, "# gloo is left out");
+  if (has_gloo) CHECK_THAT(outcome.output, ContainsSubstring("\n# gloo on default: Gloo, memory of devices: copied "));
+  const nlohmann::json report = nlohmann::json::parse(std::ifstream(json));
+  CHECK(report["device"]["stand_in"] == rondo::testing::is_stand_in());
+  CHECK(report["cells"].size() == 2 * 10 + 2 * 8);
+  for (const auto& cell : report["cells"]) CHECK(cell["ratio"].is_number() == has_gloo);
 }
 
 TEST_CASE("a comparison fails where rondo's time is more than so many times another's", "[bench][process]") {

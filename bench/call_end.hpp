@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <utility>
 
 #include <rondo/communicator.hpp>
@@ -17,6 +18,14 @@ class CallEnd {
  public:
   explicit CallEnd(Communicator& communicator) : communicator_(communicator) {}
 
+  /// What `start` returns, which is a Work. Counts how long that took.
+  template <typename Start>
+  Work begin(const Start& start) const {
+    const auto before = Clock::now();
+    Work work = start();
+    calling_ += Clock::now() - before;
+    return work;
+  }
   void finish(Work work) const {
     if (enqueuing)
       work.wait_on(nullptr);
@@ -32,10 +41,16 @@ class CallEnd {
     context.driver().must(context.driver().cuStreamSynchronize, nullptr);
   }
 
+  /// Since the last time that this was asked.
+  double take_seconds_of_calls() const { return std::exchange(calling_, {}).count(); }
+
   bool enqueuing = false;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   Communicator& communicator_;
+  mutable std::chrono::duration<double> calling_{};
 };
 
 }  // namespace rondo::bench

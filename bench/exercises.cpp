@@ -24,26 +24,27 @@ class RondoWire {
   void recv(auto data, int from) { communicator_->recv(data, from); }
   template <typename T>
   void send(device_span<T> data, int to) {
-    end_->finish(communicator_->isend(data, to));
+    end_->finish(end_->begin([&] { return communicator_->isend(data, to); }));
   }
   template <typename T>
   void recv(device_span<T> data, int from) {
-    end_->finish(communicator_->irecv(data, from));
+    end_->finish(end_->begin([&] { return communicator_->irecv(data, from); }));
   }
   void send_window(auto data, int to, int window) {
     works_.clear();
-    for (int i = 0; i < window; ++i) works_.push_back(communicator_->isend(data, to));
+    for (int i = 0; i < window; ++i) begin([&] { return communicator_->isend(data, to); });
     finish_all();
   }
   void recv_window(auto data, int from, int window) {
     works_.clear();
     const std::size_t count = data.size() / static_cast<std::size_t>(window);
     for (std::size_t i = 0; i < static_cast<std::size_t>(window); ++i)
-      works_.push_back(communicator_->irecv(data.subspan(i * count, count), from));
+      begin([&] { return communicator_->irecv(data.subspan(i * count, count), from); });
     finish_all();
   }
 
  private:
+  void begin(const auto& start) { works_.push_back(end_ == nullptr ? start() : end_->begin(start)); }
   void finish_all() {
     if (end_ == nullptr) return wait_all(works_);
     for (Work& work : works_) end_->finish(std::move(work));
@@ -76,10 +77,12 @@ class OnDevice final : public Exercise {
 
   void prepare(Contents contents) override { exercise_->prepare(contents); }
   void run() override { exercise_->run(); }
-  void enqueue() override {
+  double enqueue() override {
     end_->enqueuing = true;
+    (void)end_->take_seconds_of_calls();
     exercise_->run();
     end_->enqueuing = false;
+    return end_->take_seconds_of_calls();
   }
   void settle() override { end_->settle(); }
   std::size_t wrong() const override { return exercise_->wrong(); }

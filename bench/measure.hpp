@@ -20,7 +20,9 @@ namespace rondo::bench {
 //  - latency and bandwidth are timed by rank 0 alone: half of a round trip, and one window of messages with the
 //    receiver's answer, divided by the number of messages.
 //  - Where buffers are on devices, what the host pays to enqueue an operation is timed by itself, in calls that return
-//    as soon as their thread may go on. Each comes after a barrier, and the device is done with all before it.
+//    as soon as their thread may go on. Each comes after a barrier, and the device is done with all before it. The
+//    part of it until the call itself (isend, iall_reduce, ...) has returned waits for no other rank, and is timed,
+//    too.
 //  - Results are checked in iterations that count: the first, the last and about eight between. Before these the
 //    input is written and the output cleared, after them the result is compared, between barriers, untimed.
 
@@ -56,7 +58,11 @@ class Exercise {
   virtual void prepare(Contents contents) = 0;
   virtual void run() = 0;
   /// The same, on devices, but returns as soon as its thread may go on: the device has it in its queue.
-  virtual void enqueue() { run(); }
+  /// Seconds of that until the calls themselves (isend, iall_reduce, ...) had returned.
+  virtual double enqueue() {
+    run();
+    return 0;
+  }
   /// Until the device has done what was enqueued.
   virtual void settle() {}
   /// Wrong elements in this rank's result of a `run` after `prepare(Contents::pattern)`.
@@ -79,6 +85,7 @@ struct Measurement {
   std::size_t wrong = 0;        ///< elements, over all ranks and all checked iterations
   /// Of calls to `enqueue`, each the longest over the ranks; none where the plan asks for none.
   std::vector<double> enqueue_seconds = {};
+  std::vector<double> call_seconds = {};  ///< of these, until the calls themselves had returned
 };
 
 /// How many iterations take about `seconds`: a trial doubles until it lasts a twentieth of that. All ranks count the

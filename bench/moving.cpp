@@ -55,7 +55,9 @@ class Moving final : public Exercise {
     }
   }
 
-  void run_on(device_span<const T> in, device_span<T> out) { end_->finish(start_on(in, out)); }
+  void run_on(device_span<const T> in, device_span<T> out) {
+    end_->finish(end_->begin([&] { return start_on(in, out); }));
+  }
 
   Work start_on(device_span<const T> in, device_span<T> out) {
     switch (operation_) {

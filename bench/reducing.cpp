@@ -63,7 +63,7 @@ class Reducing final : public Exercise {
 
   template <typename Op>
   void run_on(device_span<const T> in, device_span<T> out, Op op) {
-    end_->finish(start_on(in, out, op));
+    end_->finish(end_->begin([&] { return start_on(in, out, op); }));
   }
 
   template <typename Op>

@@ -31,6 +31,7 @@ Json to_json(const Result& result) {
       {"algbw_GBps", result.algbw_GBps},
       {"busbw_GBps", result.busbw_GBps},
       {"wrong", result.wrong ? Json(*result.wrong) : Json(nullptr)},
+      {"call_us", result.call_us ? Json(*result.call_us) : Json(nullptr)},
       {"enqueue_us", result.enqueue_us ? Json(*result.enqueue_us) : Json(nullptr)},
       {"copy_percent", result.copy_percent ? Json(*result.copy_percent) : Json(nullptr)},
   };
@@ -78,13 +79,14 @@ void write_json(std::ostream& to, const std::string& version, int ranks, const W
 
 void write_csv(std::ostream& to, const std::vector<Result>& results) {
   to << "op,algorithm,transport,type,redop,root,bytes,count,iterations,mean_us,min_us,p50_us,p99_us,max_us,algbw_GBps,"
-        "busbw_GBps,wrong,enqueue_us,copy_percent\n";
+        "busbw_GBps,wrong,call_us,enqueue_us,copy_percent\n";
   for (const Result& result : results) {
     const Times& time = result.time_us;
-    fmt::print(to, "{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.6g},{:.6g},{},{},{}\n",
+    fmt::print(to, "{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.6g},{:.6g},{},{},{},{}\n",
                facts(result.operation).name, result.algorithm, result.transport, result.type, result.reduce,
                result.root, result.bytes, result.count, result.iterations, time.mean, time.min, time.p50, time.p99,
                time.max, result.algbw_GBps, result.busbw_GBps, result.wrong ? fmt::format("{}", *result.wrong) : "",
+               result.call_us ? fmt::format("{:.3f}", *result.call_us) : "",
                result.enqueue_us ? fmt::format("{:.3f}", *result.enqueue_us) : "",
                result.copy_percent ? fmt::format("{:.6g}", *result.copy_percent) : "");
   }

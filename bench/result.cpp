@@ -21,6 +21,7 @@ void take(const Measurement& measurement, int ranks, bool checked, Result& into)
   into.iterations = measurement.seconds.size();
   into.time_us = in_microseconds(measurement.seconds);
   if (!measurement.enqueue_seconds.empty()) into.enqueue_us = in_microseconds(measurement.enqueue_seconds).mean;
+  if (!measurement.call_seconds.empty()) into.call_us = in_microseconds(measurement.call_seconds).mean;
   into.algbw_GBps = into.time_us.mean > 0 ? static_cast<double>(into.bytes) / into.time_us.mean / 1e3 : 0;
   into.busbw_GBps = into.algbw_GBps * bus_factor(into.operation, ranks);
   if (checked) into.wrong = measurement.wrong;

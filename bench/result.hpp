@@ -28,6 +28,7 @@ struct Result {
   std::optional<std::size_t> wrong;  ///< none: not checked
   /// What the host paid for a call until its thread might go on, the mean; none: not on devices.
   std::optional<double> enqueue_us;
+  std::optional<double> call_us;  ///< of that, until the call itself had returned
   /// Of the bandwidth of copies within a device's memory, what the operation's reading and writing came to; none: not
   /// on devices.
   std::optional<double> copy_percent;

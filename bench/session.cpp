@@ -66,8 +66,11 @@ std::string on_devices(const DeviceFigures& device) {
   return fmt::format(
       "# buffers are memory of devices ({}); the clock is the host's, around calls that return when the device is "
       "done\n"
-      "# enqueue is what a call costs its thread until that may go on (i... and wait_on), the device idle before:\n"
-      "# the mean over 100 calls at the most, each after a barrier; a message's has the wait for its other side in it\n"
+      "# call is what i... (isend, irecv, iall_reduce, ...) costs its thread until it returns, waiting for no other "
+      "rank;\n"
+      "# enqueue is that and wait_on, until the thread may go on, with the wait for a message's other side in it: "
+      "means\n"
+      "# over 100 calls at the most, each after a barrier, the device idle; latency's are the mean of isend and irecv\n"
       "# copy% is of {:.1f} GB/s, which copies of {} read and write on rank 0's device: what the operation comes to "
       "when\n"
       "# each input is read once and each output is written once, over all ranks\n{}",

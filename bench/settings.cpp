@@ -133,8 +133,12 @@ constexpr std::string_view kFooter =
     "  rondo-bench kernels    how fast elements are combined, for every type and operator\n"
     "  rondo-bench neighbour  what ranks that wait cost one that computes\n"
     "  rondo-bench compare    rondo, bare sockets and other libraries in turn, with ratios\n\n"
-    "With --device cuda the table has two more columns: enqueue is what a call costs its thread until that may go on\n"
-    "(i... and wait_on, the device idle before), copy% compares with the bandwidth of copies within a device.\n\n"
+    "With --device cuda the table has three more columns: call is what isend, irecv (latency: the mean of both),\n"
+    "iall_reduce, ... cost their thread until they return, waiting for no other rank; enqueue is that and wait_on, "
+    "until\n"
+    "the thread may go on, the device idle before; of a message, with the wait for its other side in it. copy% "
+    "compares\n"
+    "with the bandwidth of copies within a device.\n\n"
     "Without -n, rondo-bench takes its rank from the launcher: rondo-run -n 4 rondo-bench all_reduce\n"
     "Exit status: 0 good, 1 a result was wrong, 2 bad usage, 3 the job failed.";
 

@@ -20,17 +20,18 @@ std::string table_head(bool on_devices) {
       "#{:>11}  {:>12}  {:>10}  {:>6}  {:>4}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>6}{}\n"
       "#{:>11}  {:>12}  {:>10}  {:>6}  {:>4}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}{}\n",
       "size", "count", "type", "redop", "root", "time", "p50", "p99", "algbw", "busbw", "#wrong",
-      on_devices ? "  enqueue   copy%" : "",  //
+      on_devices ? "     call  enqueue   copy%" : "",  //
       "(B)", "(elements)", "", "", "", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)",
-      on_devices ? "             (us)" : "");
+      on_devices ? "             (us)     (us)" : "");
 }
 
 std::string table_row(const Result& result) {
   const Times& time = result.time_us;
-  return fmt::format("{:>12}  {:>12}  {:>10}  {:>6}  {:>4}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>6}{}{}\n",
+  return fmt::format("{:>12}  {:>12}  {:>10}  {:>6}  {:>4}  {:>7}  {:>7}  {:>7}  {:>7}  {:>7}  {:>6}{}{}{}\n",
                      result.bytes, result.count, result.type, result.reduce, result.root, short_number(time.mean),
                      short_number(time.p50), short_number(time.p99), short_number(result.algbw_GBps),
                      short_number(result.busbw_GBps), result.wrong ? fmt::format("{}", *result.wrong) : "N/A",
+                     result.call_us ? fmt::format("  {:>7}", short_number(*result.call_us)) : "",
                      result.enqueue_us ? fmt::format("  {:>7}", short_number(*result.enqueue_us)) : "",
                      result.copy_percent ? fmt::format("  {:>6}", short_number(*result.copy_percent)) : "");
 }

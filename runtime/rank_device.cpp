@@ -62,7 +62,7 @@ RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
 
 void RankDevice::Opened::load_reductions() {
   if (cuda::kernel_image().empty()) {
-    why_no_reductions = "this build has no kernels (nvcc was not there)";
+    why_no_reductions = "this build has no kernels that combine it (made without nvcc)";
     return;
   }
   try {

@@ -37,7 +37,10 @@ class Logged final : public Exercise {
     log_ += 'w';
     return wrong_elements;
   }
-  void enqueue() override { log_ += 'e'; }
+  double enqueue() override {
+    log_ += 'e';
+    return 3;
+  }
   void settle() override { log_ += 's'; }
   double scale() const override { return 0.5; }
 
@@ -105,7 +108,9 @@ TEST_CASE("calls that only enqueue are timed by themselves, each behind a barrie
   Logged exercise(fabric.log);
   Plan plan = plan_of(0, 2, false, false);
   plan.enqueue = true;
-  CHECK(measure(fabric, exercise, plan).enqueue_seconds.size() == 2);
+  const Measurement two = measure(fabric, exercise, plan);
+  CHECK(two.enqueue_seconds.size() == 2);
+  CHECK(two.call_seconds == std::vector{15.0, 15.0});  // half of 3, on the slower rank
   CHECK(fabric.log ==
         "pzb"
         "rr"

@@ -67,7 +67,7 @@ TEST_CASE("the JSON report has the documented names, in their order", "[bench]")
   const auto& result = report["results"][0];
   CHECK(keys(result) == std::vector<std::string>{"op", "algorithm", "transport", "type", "redop", "root", "bytes",
                                                  "count", "iterations", "time_us", "algbw_GBps", "busbw_GBps", "wrong",
-                                                 "enqueue_us", "copy_percent"});
+                                                 "call_us", "enqueue_us", "copy_percent"});
   CHECK(keys(result["time_us"]) == std::vector<std::string>{"mean", "min", "p50", "p99", "max"});
   CHECK(result["op"] == "all_reduce");
   CHECK(result["algorithm"] == "ring");
@@ -119,14 +119,16 @@ TEST_CASE("what was not on devices has neither their columns nor their fields", 
     return nlohmann::json::parse(text.str())["results"][0][name];
   };
   CHECK(reported("copy_percent").is_null());
+  CHECK(reported("call_us").is_null());
   CHECK(reported("enqueue_us").is_null());
-  CHECK_THAT(table_head(), !ContainsSubstring("copy%") && !ContainsSubstring("enqueue"));
-  take({{0.001}, 0, {1e-6, 4e-6}}, 4, true, result);
+  CHECK_THAT(table_head(), !ContainsSubstring("copy%") && !ContainsSubstring("enqueue") && !ContainsSubstring("call"));
+  take({{0.001}, 0, {1e-6, 4e-6}, {1e-6, 2e-6}}, 4, true, result);
   result.algbw_GBps = 100;
   compare_with_copies(1600, 4, result);
   CHECK(reported("copy_percent") == 50);
+  CHECK(reported("call_us") == Catch::Approx(1.5));
   CHECK(reported("enqueue_us") == Catch::Approx(2.5));
-  CHECK_THAT(table_row(result), ContainsSubstring("     2.50   50.00\n"));
+  CHECK_THAT(table_row(result), ContainsSubstring("     1.50     2.50   50.00\n"));
   CHECK(table_row(result).size() == table_head(true).find('\n') + 1);
 }
 

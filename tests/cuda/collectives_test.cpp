@@ -96,7 +96,9 @@ TEST_CASE("collectives on devices that can map less than they need", "[cuda][col
     const auto ended = run_ranks(COLLECTIVE_RANK, 3, "all", {fmt::format("FAKECUDA_MAPPABLE={}", allocations << 21)});
     INFO(ended.out << ended.err);
     CHECK(ended.status == 0);
-    CHECK_THAT(ended.err, ContainsSubstring("cuIpcOpenMemHandle_v2: got CUDA_ERROR_OUT_OF_MEMORY (2)"));
+    // Without kernels nothing is mapped for sums, and three are enough.
+    if (HAS_KERNELS || allocations < 3)
+      CHECK_THAT(ended.err, ContainsSubstring("cuIpcOpenMemHandle_v2: got CUDA_ERROR_OUT_OF_MEMORY (2)"));
   }
 }
 

@@ -90,7 +90,7 @@ void stream_waits(Communicator& world, int sender) {
   char word = 0;
   if (rank == kVictim) {
     world.recv(std::span(&word, 1), 0, rondo::Tag{1});
-    require(copying(), "the stream of rank 0 waits for a copy");
+    await_copy(work);  // for which the stream of rank 0 waits
     kill(::getpid());
   }
   work.wait_on(stream);

@@ -324,9 +324,9 @@ void no_driver(Communicator& world) {
   std::byte byte{};
   refused(Errc::cuda, "there is no CUDA driver", [&] { world.isend(device_span<std::byte>(&byte, 1), 0).wait(); });
   refused(Errc::cuda, "there is no CUDA driver", [&] { Buffer(world, 1); });
-  refused(Errc::cuda, "there is no CUDA driver", [&] { all_reduce(world, device_span<std::byte>(&byte, 1), max); });
+  refused(Errc::cuda, "there is no CUDA driver", [&] { broadcast(world, device_span<std::byte>(&byte, 1), 0); });
   // The way on is by the host.
-  all_reduce(world, std::span(&byte, 1), max);
+  broadcast(world, std::span(&byte, 1), 0);
   require(!any_span(&byte, 1).on_device(), "all memory is the host's");
 }
 

@@ -29,7 +29,7 @@ constexpr int kRounds = 64;
 constexpr int kCrowdedYields = 16;
 
 // Of a sum on its way to memory, in a core's first cache meanwhile.
-constexpr std::size_t kPieceBytes = std::size_t{8} << 10;
+constexpr std::size_t kFoldedBytes = std::size_t{8} << 10;
 
 /// An address for each rank, without an allocation for as many as a small host has.
 class Addresses {
@@ -157,9 +157,9 @@ void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& ow
   const std::size_t at_byte = at * element_bytes();
   const std::span<const std::byte> mine = readable(own);
   std::byte* const into = arena_.bytes(step, rank()) + at_byte;
-  const std::size_t most = kPieceBytes / element_bytes() * element_bytes();
+  const std::size_t most = kFoldedBytes / element_bytes() * element_bytes();
   if (most == 0 || !team_.commons.stores().past_caches(mine.size())) return fold(step, at_byte, mine, into);
-  alignas(64) std::array<std::byte, kPieceBytes> piece;
+  alignas(64) std::array<std::byte, kFoldedBytes> piece;
   for (std::size_t begin = 0; begin < mine.size(); begin += most) {
     const std::span part = mine.subspan(begin, std::min(most, mine.size() - begin));
     fold(step, at_byte + begin, part, piece.data());

@@ -24,9 +24,6 @@ class DeviceStaging {
   bool order(RankDevice& device, CudaStream stream) const { return taken_ && device.order(*memory_.got(), stream); }
 
  private:
-  /// Where an address of the device's is on the host meanwhile.
-  std::byte* host(cuda::Address address) const noexcept;
-
   const DeviceMemory& memory_;
   bool taken_ = false;  ///< the copy of the result has been started
 };

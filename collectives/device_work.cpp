@@ -48,7 +48,7 @@ DeviceWork::~DeviceWork() {
   try {
     device_.collectives.mark([held = held_](const std::exception_ptr&) {});
   } catch (const cuda::CudaError&) {
-    // The device has failed: nothing is moving any more.
+    // It is held all the same.
   }
 }
 

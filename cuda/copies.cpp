@@ -90,7 +90,12 @@ std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_
   auto running = std::make_shared<Running>(Copy{});
   running->copy.ended = std::move(reached);
   running->queued = true;
-  running->done = events_.record(stream_.handle());
+  try {
+    running->done = events_.record(stream_.handle());
+  } catch (const CudaError&) {
+    left_.push_back(std::move(running));
+    throw;
+  }
   return running_.emplace_back(std::move(running));
 }
 

@@ -65,7 +65,7 @@ class Copies {
 
   StreamHandle stream() const noexcept { return stream_.handle(); }
   /// Marks how far its user has queued on the stream: `reached` is called when the device has come there. Throws
-  /// CudaError.
+  /// CudaError; then it is not called, and what it holds is held all the same until the device is done.
   std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
 
   static bool is_queued(const Running& running) noexcept;

@@ -31,12 +31,11 @@ template <typename Kind>
 class MessageWork final : public detail::Waitable {
  public:
   template <typename... Args>
-  explicit MessageWork(Group& group, Args... args) : message_(group, args...) {
+  explicit MessageWork(Group& group, Args... args) : Waitable(group.rank()), message_(group, args...) {
     const Engine& engine = group.engine();
     if (!message_.done() && engine.settings().timeout) deadline = engine.clock().now() + *engine.settings().timeout;
   }
 
-  int rank() const noexcept override { return message_.group().rank(); }
   bool finished() const noexcept override { return message_.done(); }
   std::exception_ptr error() const noexcept override { return message_.error(); }
   Status status() const noexcept override {
@@ -184,7 +183,7 @@ void Communicator::close() noexcept {
   const auto over = [this] { return engine_->nothing_later(); };
   if (std::uncaught_exceptions() == 0) {
     engine_->progress().until(
-        entry, [&] { return over() || engine_->failure_seen(); }, engine_->last_deadline());
+        entry, [&] { return over() || group_->failed(); }, engine_->last_deadline());
   }
   constexpr std::chrono::seconds kLongest{1};
   engine_->progress().until(entry, over, engine_->clock().now() + kLongest);

@@ -142,7 +142,13 @@ void DeviceMessages::begin(SendMessage& message, Peer& peer, const std::optional
 bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& where) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   DevicePeers& peers = engine_.device_peers();
-  auto used = peers.map(peer.world_rank(), where.place, buffer->bytes);
+  std::optional<cuda::ImportTable::Use> used;
+  try {
+    used = peers.map(peer.world_rank(), where.place, buffer->bytes);
+  } catch (const cuda::RegionError& error) {
+    peer.reject(error.what());
+    return true;
+  }
   if (!used) return false;
   auto use = std::make_shared<cuda::ImportTable::Use>(std::move(*used));
   cuda::Copies::Copy copy;

@@ -81,11 +81,11 @@ Group& Engine::make_group(std::uint64_t id, std::vector<int> members) {
 }
 
 void Engine::close_group(Group& group) {
-  closed_groups_.insert(group.id());
+  closed_groups_.emplace(group.id(), group.failed());
   last_found_ = nullptr;
   auto closed = groups_.extract(group.id());
-  // Of a failure the others hear the cause itself.
-  if (!failure_seen_ && std::uncaught_exceptions() == 0) group.refuse_offers();
+  // What ends the world by an exception ends this rank, whose goodbye says so.
+  if (group.id() != kWorldId || std::uncaught_exceptions() == 0) group.answer_offers();
   if (group.idle()) return;
   // Handles of unfinished operations still refer to it.
   group.poison(Error(Errc::not_initialized, "the communicator was destroyed before its operations had finished",
@@ -99,6 +99,12 @@ Group* Engine::find_group(std::uint64_t id) {
   const auto found = groups_.find(id);
   if (found == groups_.end()) return nullptr;
   return last_found_ = found->second.get();
+}
+
+bool Engine::failed(std::uint64_t communicator) {
+  if (const Group* const group = find_group(communicator)) return group->failed();
+  const auto closed = closed_groups_.find(communicator);
+  return closed != closed_groups_.end() && closed->second;
 }
 
 Unexpected* Engine::keep_early(const FrameHeader& header, int world_rank) {

@@ -99,6 +99,8 @@ class Engine {
   Group& make_group(std::uint64_t id, std::vector<int> members);
   void close_group(Group& group);
   Group* find_group(std::uint64_t id);
+  /// It has failed, before it was closed here if it was: its ranks hear the cause itself, if not yet then soon.
+  bool failed(std::uint64_t communicator);
   /// Keeps a message for a communicator that this rank has not made yet; nullptr: it was closed here.
   Unexpected* keep_early(const FrameHeader& header, int world_rank);
   /// The sender of this one has taken it back.
@@ -204,7 +206,7 @@ class Engine {
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
   Group* last_found_ = nullptr;
-  std::set<std::uint64_t> closed_groups_;
+  std::map<std::uint64_t, bool> closed_groups_;  ///< and whether they had failed
   std::vector<std::unique_ptr<Group>> abandoned_groups_;
   std::map<std::uint64_t, std::vector<std::unique_ptr<Unexpected>>> early_;
   std::map<std::uint64_t, Notice> early_poison_;

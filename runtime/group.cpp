@@ -142,7 +142,7 @@ void Group::drop_unexpected(Unexpected& message) {
   engine_.give_unexpected_memory(std::unique_ptr<Unexpected>(&message));
 }
 
-void Group::refuse_offers() {
+void Group::answer_offers() {
   for (auto& messages : unexpected_) {
     for (Unexpected* message = messages.head(); message; message = messages.next(*message)) {
       if (message->header.kind == FrameKind::rts) engine_.peer(world_rank(message->source)).refuse(message->header);

@@ -27,6 +27,9 @@ class Engine;
 class Operation;
 struct InOperations;
 
+/// The id of the communicator of all ranks. Those made from it have ids that all their members compute alike.
+inline constexpr std::uint64_t kWorldId = 1;
+
 /// All that this rank knows of one communicator: members, matching, the collectives in flight, and how it ended.
 class Group {
  public:
@@ -56,7 +59,7 @@ class Group {
   void adopt(std::unique_ptr<Unexpected> early);
   void drop_unexpected(Unexpected& message);
   /// Nobody will receive what others have offered.
-  void refuse_offers();
+  void answer_offers();
   void post(FrameHeader::Context context, ReceiveMessage& receive) { posted_[context].push(receive); }
   void unpost(ReceiveMessage& receive) noexcept;
 
@@ -118,6 +121,8 @@ class Group {
     if (failure_) std::rethrow_exception(failure_);
   }
   bool awaits_verdict() const noexcept { return reported_ && !failure_; }
+  /// Its ranks hear the cause, if not yet then soon.
+  bool failed() const noexcept { return failure_ || reported_; }
   /// Whether a verdict is due but did not come: `report_failure`'s own error is used then.
   bool verdict_overdue(std::chrono::steady_clock::time_point now);
 

@@ -15,13 +15,14 @@
 namespace rondo::detail {
 
 Operation::Operation(Group& group, const Call& call, std::optional<Duration> timeout)
-    : group_(group), call_(call), timeout_(timeout ? timeout : group.engine().settings().timeout) {}
+    : Waitable(group.rank()),
+      group_(group),
+      call_(call),
+      timeout_(timeout ? timeout : group.engine().settings().timeout) {}
 
 Operation::~Operation() {
   if (number_ != 0 && !finished_) end();
 }
-
-int Operation::rank() const noexcept { return group_.rank(); }
 
 void Operation::stamp(FrameHeader& header) const noexcept {
   header.context = FrameHeader::collective;

@@ -29,8 +29,8 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   Waitable(const Waitable&) = delete;
   Waitable& operator=(const Waitable&) = delete;
 
-  /// Of this process, where it is done.
-  virtual int rank() const noexcept = 0;
+  /// Of this process, where it is done; known when the communicator is gone, too.
+  int rank() const noexcept { return rank_; }
   virtual bool finished() const noexcept = 0;
   virtual std::exception_ptr error() const noexcept = 0;
   virtual Status status() const noexcept { return {}; }
@@ -48,7 +48,10 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   static void operator delete(void* memory, std::size_t bytes) noexcept { free_frame(memory, bytes); }
 
  protected:
-  Waitable() = default;
+  explicit Waitable(int rank) : rank_(rank) {}
+
+ private:
+  int rank_;
 };
 
 /// One collective on one communicator, from the call to its end. Derive, and give the coroutine that does it.
@@ -69,7 +72,6 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   /// The call as every frame of the operation carries it.
   void stamp(FrameHeader& header) const noexcept;
 
-  int rank() const noexcept override;
   bool finished() const noexcept override { return finished_; }
   std::exception_ptr error() const noexcept override { return error_; }
   void expire(Time now) override;

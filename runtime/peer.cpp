@@ -100,12 +100,14 @@ void Peer::tell_of_device(std::vector<std::byte> bytes) {
   transmit(frame);
 }
 
-void Peer::control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes) {
+void Peer::control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes,
+                   std::uint64_t communicator) {
   if (gone_) return;
   ControlFrame& frame = control_frame(kind);
   frame.header.id = id;
   frame.header.number = number;
   frame.header.bytes = bytes;
+  frame.header.communicator = communicator;
   transmit(frame);
 }
 
@@ -200,14 +202,17 @@ void Peer::take_back(SendMessage& message) {
       backlog_.replace(message, nullptr);
     }
     if (message.written > 0) return;  // the rest of it goes all the same
+    if (header.kind == FrameKind::rts) (void)engine_.device_messages().answered(world_rank_, header.id);
     if (header.kind == FrameKind::eager) credit_ += cost_of(header);
   }
   // The receiver may wait for what will not come.
-  if (header.kind == FrameKind::data) cancel(FrameKind::cancel, header.id);
-  if (header.kind == FrameKind::late) cancel(FrameKind::recall, header.id);
+  if (header.kind == FrameKind::data) cancel(FrameKind::cancel, header.id, header.communicator);
+  if (header.kind == FrameKind::late) cancel(FrameKind::recall, header.id, header.communicator);
 }
 
-void Peer::cancel(FrameKind kind, std::uint32_t id) { control(kind, id, engine_.failure_seen() ? 1 : 0, 0); }
+void Peer::cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator) {
+  control(kind, id, engine_.failed(communicator) ? 1 : 0, 0);
+}
 
 // Receives.
 
@@ -277,12 +282,15 @@ void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
   receive.state_ = ReceiveMessage::State::awaits_data;
   receive.expect_from(*this);
   awaiting_data_.emplace_back(id, &receive);
-  control(FrameKind::cts, rts.id, id, receive.device_ && rts.bytes > DevicePieces::kBytes ? DevicePieces::kBytes : 0);
+  control(FrameKind::cts, rts.id, id, receive.device_ && rts.bytes > DevicePieces::kBytes ? DevicePieces::kBytes : 0,
+          rts.communicator);
 }
 
 void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }
 
-void Peer::refuse(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 1); }
+void Peer::refuse(const FrameHeader& rts) {
+  control(FrameKind::cts, rts.id, 0, engine_.failed(rts.communicator) ? 0 : 1);
+}
 
 void Peer::forget(ReceiveMessage& receive) {
   for (auto& entry : awaiting_data_) {

@@ -72,7 +72,7 @@ class Peer final : public Sink {
   /// The payload may come.
   void clear(ReceiveMessage& receive, const FrameHeader& rts);
   void decline(const FrameHeader& rts);
-  /// Nobody will receive it: its communicator is gone here.
+  /// Nobody will receive it: its communicator is gone here. Of one that has failed the sender hears the cause itself.
   void refuse(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
   /// By which number the sender knows it, once it has been told that the payload may come.
@@ -143,8 +143,9 @@ class Peer final : public Sink {
   void fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled);
   std::size_t go_on_fetching();
   ControlFrame& control_frame(FrameKind kind);
-  void cancel(FrameKind kind, std::uint32_t id);
-  void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes);
+  void cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator);
+  void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes,
+               std::uint64_t communicator = 0);
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);
   Landing land_late(const FrameHeader& header);

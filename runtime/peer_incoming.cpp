@@ -152,7 +152,7 @@ void Peer::handle(const FrameHeader& header) {
       const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
                                       [&](const auto& entry) { return entry.first == header.id; });
       if (found == awaiting_cts_.end()) {
-        if (header.number != 0) cancel(FrameKind::cancel, header.number);
+        if (header.number != 0) cancel(FrameKind::cancel, header.number, header.communicator);
         return;
       }
       SendMessage& message = *found->second;

@@ -12,9 +12,6 @@
 
 namespace rondo::detail {
 
-/// The id of the communicator of all ranks. Those made from it have ids that all their members compute alike.
-inline constexpr std::uint64_t kWorldId = 1;
-
 /// All that one rank of a real job owns, from the bootstrap to the goodbye.
 class World {
  public:

@@ -14,18 +14,18 @@ enum class FrameKind : std::uint8_t {
   late,       ///< that header again, and that payload
   recall,     ///< the sender gave up what it announced under `id`; `number` as in a cancel
   rts,        ///< request to send: a message of `bytes` waits at the sender under `id`
-  cts,        ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`;
-              ///< `bytes` not 0: the payload is to come in pieces. `number` 0: it needs no more of it; `bytes` not 0:
-              ///< nobody will receive it
-  data,       ///< payload of the message whose cts named `id`
-  cancel,     ///< the sender gave up the message that the receiver awaits under `id`; `number` 1: because of a failure
-  credit,     ///< the receiver has consumed `bytes` more of what was sent eagerly
-  bye,        ///< the last frame of a peer that leaves in order; `number` is 1 when it leaves after an error
-  device,     ///< about the memory of devices, between processes of one host: see device_frames.hpp
-  piece,      ///< in place of data: a part of that payload, in order; `number` 1: the last
-  slots,      ///< about memory of both for pieces: `number` 0: it has been passed, 1: it is mapped, 2: it cannot be
-  in_slot,    ///< in place of a piece: it lies in the slot `tag` of that memory
-  taken,      ///< what the slot `number` - 1 had is where it belongs, or thrown away; 0: the oldest piece in no slot
+  cts,      ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`, in `communicator`;
+            ///< `bytes` not 0: the payload is to come in pieces. `number` 0: it needs no more of it; `bytes` not 0:
+            ///< nobody will receive it
+  data,     ///< payload of the message whose cts named `id`
+  cancel,   ///< the sender gave up the message that the receiver awaits under `id`; `number` 1: because of a failure
+  credit,   ///< the receiver has consumed `bytes` more of what was sent eagerly
+  bye,      ///< the last frame of a peer that leaves in order; `number` is 1 when it leaves after an error
+  device,   ///< about the memory of devices, between processes of one host: see device_frames.hpp
+  piece,    ///< in place of data: a part of that payload, in order; `number` 1: the last
+  slots,    ///< about memory of both for pieces: `number` 0: it has been passed, 1: it is mapped, 2: it cannot be
+  in_slot,  ///< in place of a piece: it lies in the slot `tag` of that memory
+  taken,    ///< what the slot `number` - 1 had is where it belongs, or thrown away; 0: the oldest piece in no slot
 };
 
 /// Every frame starts with this, little-endian on the wire:

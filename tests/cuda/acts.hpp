@@ -26,12 +26,13 @@ namespace rondo::testing {
 using Acts = std::map<std::string, std::function<void(Communicator&)>>;
 
 /// Further ones of each of the programs: of memory of all kinds, short ones, long ones in pieces, with streams that
-/// wait, from several threads, and those that go wrong.
+/// wait, from several threads, in other communicators than the world, and those that go wrong.
 Acts message_memory();
 Acts message_short();
 Acts message_pieces();
 Acts message_streams();
 Acts message_threads();
+Acts message_groups();
 Acts message_failures();
 /// Of blocks of unequal lengths, many at a time, in groups.
 Acts collective_blocks();

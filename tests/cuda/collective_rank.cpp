@@ -79,6 +79,15 @@ void each(Communicator& world, Op op, std::size_t count) {
     const auto whole = pick(d, all);
     all_gather(world, whole.subspan(static_cast<std::size_t>(rank) * count, count), whole);
   });
+  // That of the first rank begins where the input does.
+  on_both("the own block of the input given as output", all, [&](auto d) {
+    const auto whole = pick(d, all);
+    reduce_scatter(world, whole, whole.subspan(static_cast<std::size_t>(rank) * count, count), op);
+  });
+  on_both("the root's block of the input given as its output", all, [&](auto d) {
+    const auto whole = pick(d, all);
+    scatter(world, whole, rank == 0 ? whole.subspan(0, count) : pick(d, part_of), 0);
+  });
 }
 
 /// What may wait for the device is over when the first memory is spoken of.

@@ -15,9 +15,15 @@ namespace {
 bool fails = false;
 Result query_or_fail(EventHandle event) { return fails ? Result{700} : driver_under_test().cuEventQuery(event); }
 
+bool refuses = false;
+Result record_or_refuse(EventHandle event, StreamHandle stream) {
+  return refuses ? Result{2} : driver_under_test().cuEventRecord(event, stream);
+}
+
 Driver driver_that_fails() {
   Driver driver = driver_under_test();
   driver.cuEventQuery.function = query_or_fail;
+  driver.cuEventRecord.function = record_or_refuse;
   return driver;
 }
 
@@ -89,4 +95,18 @@ TEST_CASE("of a device that does not get done its caller hears all the same, and
   test.hold.let_go();
   CHECK(test.copies.stop());
   CHECK(test.users() == 1);
+}
+
+TEST_CASE("what its user has queued is held until the device is done, also when the mark behind it is refused",
+          "[cuda][copies]") {
+  FailedCopy test;
+  const auto held = std::make_shared<int>();
+  refuses = true;
+  CHECK_THROWS_AS(test.copies.mark([held](const std::exception_ptr&) {}), CudaError);
+  refuses = false;
+  test.copies.poll();
+  CHECK(held.use_count() == 2);
+  test.hold.let_go();
+  while (!test.copies.idle()) test.copies.poll();
+  CHECK(held.use_count() == 1);
 }

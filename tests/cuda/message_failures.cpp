@@ -225,72 +225,30 @@ void late_stream(Communicator& world, int late) {
   check(device, buffer, 0, std::vector<std::byte>(kBytes, std::byte{2}), "the next message");
 }
 
-/// In a group of three of four ranks, in another order: the error has the ranks of the group.
-void fails_in_a_group(Communicator& world) {
-  Communicator group = world.subgroup({3, 1, 0});
-  if (!group) return barrier(world);
-  Buffer buffer(group, 5000);
-  if (group.rank() == 0) group.send(buffer.span(), 1);
-  if (group.rank() == 1) {
-    const Error error =
-        refused(Errc::cuda, "was encountered, rank 0, 5000 bytes", [&] { group.recv(buffer.span(), 0); });
-    require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
-  }
-  barrier(world);
-}
-
-/// The first of it dies while the second waits for what it has sent.
-void dies_in_a_group(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  Communicator group = world.subgroup({3, 1, 0});
-  const Buffer buffer(world, 5000);
-  barrier(world);
-  if (world.rank() == 3) {
-    HeldStream held(device);
-    Work sent = group.isend(buffer.span(stream_of(device)), 1);
-    char word = 0;
-    group.send(std::span(&word, 1), 1, Tag{1});
-    group.recv(std::span(&word, 1), 1, Tag{1});
-    ::raise(SIGKILL);
-  }
-  if (world.rank() != 1) return;
-  Work received = group.irecv(buffer.span(), 0);
-  char word = 0;
-  group.recv(std::span(&word, 1), 0, Tag{1});
-  group.send(std::span(&word, 1), 0, Tag{1});
-  const Error error = refused(Errc::peer_failed, "recv from rank 0 with tag 0: rank 0 died", [&] { received.wait(); });
-  require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
-}
-
-/// Rank 1 has destroyed the communicator in which rank 0 sends, before that was offered or after; nothing stays held
-/// for it.
-void communicator_is_gone(Communicator& world) {
+/// Rank 1 tells where rank 0 may write, which is nowhere.
+void false_place(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 5000);
-  Communicator group = world.dup();
-  char word = 0;
-  if (world.rank() == 1) {
-    // The offer has come, too.
-    world.recv(std::span(&word, 1), 0);
-    group = Communicator();
-    world.recv(std::span(&word, 1), 0);
+  if (world.rank() == 0) {
+    refused(Errc::peer_failed, "rank 1 died: it spoke of region 99, which there is not",
+            [&] { world.send(buffer.span(), 1); });
     return;
   }
-  const auto refused_with = [](const char* tag, const auto& call) {
-    refused(Errc::peer_failed,
-            "send of 5000 bytes to rank 1 with tag " + std::string(tag) + ": rank 1 has destroyed the communicator",
-            call);
-  };
-  Work offered = group.isend(buffer.span(), 1, Tag{1});
-  world.send(std::span(&word, 1), 1);
-  refused_with("1", [&] { offered.wait(); });
-  refused_with("2", [&] { group.send(buffer.span(), 1, Tag{2}); });
+  const Status status = world.probe(0);
   {
     detail::Engine& engine = *CommunicatorAccess::engine(world);
     const detail::Progress::Entry entry(engine.progress());
-    require(engine.device().opened()->events.available() == detail::RankDevice::kEvents, "all events");
+    const detail::Unexpected* const offer = CommunicatorAccess::group(world, "").find_unexpected(0, status.tag);
+    detail::DeviceWrite nowhere;
+    nowhere.place.region = 99;
+    nowhere.message = offer->header.id;
+    engine.device_peers().introduce(0);
+    engine.peer(0).tell_of_device(detail::encode_device_frame(nowhere));
   }
-  world.send(std::span(&word, 1), 1);
+  refused(Errc::peer_failed, "rank 0", [&] {
+    std::vector<std::byte> host(5000);
+    world.recv(std::span(host), 0);
+  });
 }
 
 /// A copy fails on the device of rank 1, by injection.
@@ -365,12 +323,10 @@ Acts message_failures() {
       {"context-is-lost", context_is_lost},
       {"receiver-dies", receiver_dies},
       {"sender-dies", sender_dies},
-      {"communicator-is-gone", communicator_is_gone},
+      {"false-place", false_place},
       {"copy-fails", copy_fails},
       {"sender-is-late", [](Communicator& world) { late_stream(world, 0); }},
       {"receiver-is-late", [](Communicator& world) { late_stream(world, 1); }},
-      {"fails-in-a-group", fails_in_a_group},
-      {"dies-in-a-group", dies_in_a_group},
       {"side-is-not-told", side_is_not_told},
       {"no-memory", no_memory},
       {"stream-is-not-told", [](Communicator& world) { begin_fails(world, "cuStreamIsCapturing"); }},

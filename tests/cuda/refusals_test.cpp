@@ -145,6 +145,12 @@ TEST_CASE("a message that nobody will receive is an error of its sender, who hol
   check_ranks(MESSAGE_RANK, 2, "communicator-is-gone", {"RONDO_EAGER_LIMIT=64"});
 }
 
+TEST_CASE("who says that a message may be written where nothing is, is a lost rank", "[cuda][refusals]") {
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "false-place", {"RONDO_EAGER_LIMIT=64"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("what a device writes that hangs is no part of a later message", "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;
   // The first two are for what the message waits for.

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -85,7 +86,7 @@ struct Pair {
 
   static Engine::Settings settings() {
     Engine::Settings settings;
-    settings.size = 2;
+    settings.size = 3;
     settings.eager_limit = 64;
     return settings;
   }
@@ -104,6 +105,19 @@ struct Pair {
   void late(std::uint32_t id, const Four& payload) { peer.deliver(header(FrameKind::late, id), payload); }
   void recall(std::uint32_t id) { peer.deliver(header(FrameKind::recall, id), {}); }
   void eager(const Four& payload) { peer.deliver(header(FrameKind::eager, 0), payload); }
+  /// Destroys the communicator, where asked as an exception does that unwinds its owner.
+  void close(bool unwinding) {
+    struct Owner {
+      Pair& pair;
+      ~Owner() { pair.engine.close_group(*pair.group); }
+    };
+    try {
+      const Owner owner{*this};
+      if (unwinding) throw std::exception();
+    } catch (const std::exception&) {
+      // As the caller does.
+    }
+  }
   /// What rank 1 was promised memory for is free again, of so many messages.
   bool free_again(std::uint64_t messages) const {
     return peer.untold() == messages * (sizeof(Four) + Peer::kFrameCost);

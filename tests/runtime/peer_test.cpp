@@ -117,9 +117,12 @@ TEST_CASE("who offers a long message in a communicator that is closed here is to
   Pair pair;
   const FrameHeader rts = Pair::header(FrameKind::rts, 9);
   const bool before = GENERATE(true, false);
+  const bool unwinding = GENERATE(true, false);
+  // Something failed once, elsewhere.
+  pair.engine.peer_lost(pair.engine.peer(2), "the test says so");
   if (before) pair.peer.deliver(rts, {});
   CHECK(pair.link->sent.empty());
-  pair.engine.close_group(*pair.group);
+  pair.close(unwinding);
   if (!before) pair.peer.deliver(rts, {});
   REQUIRE(pair.link->sent.size() == 1);
   const FrameHeader& refusal = pair.link->sent[0];
@@ -127,6 +130,39 @@ TEST_CASE("who offers a long message in a communicator that is closed here is to
   CHECK(refusal.id == 9);
   CHECK(refusal.number == 0);
   CHECK(refusal.bytes != 0);
+}
+
+TEST_CASE("who offers a long message in a communicator that failed before it was closed here hears of that alone",
+          "[runtime][peer]") {
+  Pair pair;
+  const FrameHeader rts = Pair::header(FrameKind::rts, 9);
+  const bool before = GENERATE(true, false);
+  if (before) pair.peer.deliver(rts, {});
+  pair.group->poison(Error(Errc::peer_failed, "the test says so", {}));
+  pair.close(false);
+  if (!before) pair.peer.deliver(rts, {});
+  REQUIRE(pair.link->sent.size() == 1);
+  const FrameHeader& answer = pair.link->sent[0];
+  CHECK(answer.kind == FrameKind::cts);
+  CHECK(answer.id == 9);
+  CHECK(answer.number == 0);
+  CHECK(answer.bytes == 0);
+}
+
+TEST_CASE("whether a message that is asked for was given up in a failure is a matter of its communicator",
+          "[runtime][peer]") {
+  Pair pair;
+  pair.engine.peer_lost(pair.engine.peer(2), "the test says so");
+  FrameHeader clear = Pair::header(FrameKind::cts, 9);
+  clear.number = 5;
+  const bool failed = GENERATE(true, false);
+  const bool closed = GENERATE(true, false);
+  if (failed) pair.group->poison(Error(Errc::peer_failed, "the test says so", {}));
+  if (closed) pair.close(false);
+  pair.peer.deliver(clear, {});
+  REQUIRE(pair.link->sent.size() == 1);
+  CHECK(pair.link->sent[0].kind == FrameKind::cancel);
+  CHECK(pair.link->sent[0].number == (failed ? 1 : 0));
 }
 
 TEST_CASE("a long message that nobody will receive ends with an error, one that is not needed without",

@@ -60,18 +60,10 @@ void communicator_is_gone(Communicator& world) {
   const Buffer buffer(world, 5000);
   Communicator group = world.dup();
   char word = 0;
-  Work over = world.rank() == 0 ? group.isend(std::span(&word, 1), 1) : group.irecv(std::span(&word, 1), 0);
-  Work met = ibarrier(group);
-  while (!over.test() || !met.test()) continue;
-  const auto wait_without = [&] {
-    over.wait_on(stream_of(device));
-    met.wait_on(stream_of(device));
-  };
   if (world.rank() == 1) {
     // The offer has come, too.
     world.recv(std::span(&word, 1), 0);
     group = Communicator();
-    wait_without();
     world.recv(std::span(&word, 1), 0);
     return;
   }
@@ -92,6 +84,19 @@ void communicator_is_gone(Communicator& world) {
   world.send(std::span(&word, 1), 1);
 }
 
+/// What has ended can be waited for without the communicator that it was of.
+void communicator_is_gone_before_the_wait(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  char word = 0;
+  Communicator group = world.dup();
+  Work over = world.rank() == 0 ? group.isend(std::span(&word, 1), 1) : group.irecv(std::span(&word, 1), 0);
+  Work met = ibarrier(group);
+  while (!over.test() || !met.test()) continue;
+  group = Communicator();
+  over.wait_on(stream_of(device));
+  met.wait_on(stream_of(device));
+}
+
 }  // namespace
 
 Acts message_groups() {
@@ -99,6 +104,7 @@ Acts message_groups() {
       {"fails-in-a-group", fails_in_a_group},
       {"dies-in-a-group", dies_in_a_group},
       {"communicator-is-gone", communicator_is_gone},
+      {"communicator-is-gone-before-the-wait", communicator_is_gone_before_the_wait},
   };
 }
 

@@ -145,6 +145,10 @@ TEST_CASE("a message that nobody will receive is an error of its sender, who hol
   check_ranks(MESSAGE_RANK, 2, "communicator-is-gone", {"RONDO_EAGER_LIMIT=64"});
 }
 
+TEST_CASE("what has ended is waited for when its communicator is gone, too", "[cuda][refusals]") {
+  check_ranks(MESSAGE_RANK, 2, "communicator-is-gone-before-the-wait");
+}
+
 TEST_CASE("who says that a message may be written where nothing is, is a lost rank", "[cuda][refusals]") {
   const auto ended = run_ranks(MESSAGE_RANK, 2, "false-place", {"RONDO_EAGER_LIMIT=64"});
   INFO(ended.out << ended.err);

@@ -60,7 +60,7 @@ std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall&
                   [&] { return std::make_unique<DeviceCollective>(group, request, prepared.arguments); });
   } catch (const Error& error) {
     // Not a mistake that the others have made, too, as to ask for devices where there are none.
-    if (error.code() == Errc::cuda && cuda::available()) group.report_throw(request.collective, 0, error.what());
+    if (error.code() == Errc::cuda && cuda::available()) group.report_throw(request.collective, 0, error);
     throw;
   }
 }

@@ -66,7 +66,7 @@ class DeviceMessages {
   void ended(int peer, std::uint32_t number);
   void queued(Peer& peer, const DeviceQueued& copy);
   // Copies of this rank, for which the other side's may.
-  /// A thread that waits asks of one message at a time.
+  /// A thread that waits asks of one message at a time; what it gave up stays asked for until that is over.
   static constexpr std::size_t kMostAsks = 4096;
   void ask(Peer& peer, const DeviceAsk& ask);
   void ask_no_more(int peer, const DeviceAskNoMore& ask) { asked_.erase({peer, ask.message}); }
@@ -78,6 +78,10 @@ class DeviceMessages {
  private:
   /// A message: the other rank, and that one's or this one's number of it.
   using Key = std::pair<int, std::uint32_t>;
+  struct Offer {
+    cuda::EventTicket ready;
+    std::optional<DeviceWrite> where;
+  };
   /// There is one.
   RankDevice::Opened& device() const;
   DeviceOffer offer_of(const DeviceBuffer& buffer, int to);
@@ -89,10 +93,6 @@ class DeviceMessages {
   static std::uint64_t owner_of(int peer) noexcept { return ~static_cast<std::uint64_t>(peer); }
 
   Engine& engine_;
-  struct Offer {
-    cuda::EventTicket ready;
-    std::optional<DeviceWrite> where;
-  };
   std::map<Key, Offer> offers_;                           ///< of this rank, by the receiver and the rts
   std::map<Key, std::optional<cuda::EventTicket>> asks_;  ///< of this rank, by its own number
   std::set<Key> asked_;                                   ///< of others, by theirs

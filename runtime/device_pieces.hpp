@@ -16,7 +16,8 @@ class SendMessage;
 
 /// Long payloads that go through the host, from the memory of a device or to it, leave here in pieces: while one is
 /// copied to the host, another crosses, and a third is copied to the receiver's device. So many are on their way to a
-/// peer at a time, from here to the end of their copy there, and no more memory of the host is needed on either side.
+/// peer at a time, from here to the end of their copy there, and no more memory of the host is needed on either side,
+/// but for what a device that hangs still holds of messages that were given up.
 ///
 /// Between ranks that share memory there is a slot for each in memory of both, which the sender makes for the first
 /// message: so a payload is written to the host's memory once. To others pieces go by the link.

@@ -244,8 +244,9 @@ void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awai
       engine_.clock().now() + (error.code() == Errc::timed_out ? settings.absence_wait : settings.verdict_wait);
 }
 
-void Group::report_throw(Collective collective, std::uint32_t number, const std::string& what) {
-  report_failure(Error(Errc::peer_failed, fmt::format("rank {} threw: {}", rank_, what),
+void Group::report_throw(Collective collective, std::uint32_t number, const std::exception& error) {
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  report_failure(Error(Errc::peer_failed, fmt::format("rank {} threw: {}", rank_, own ? own->cause() : error.what()),
                        {rank_, rank_, std::string(to_string(collective)), number, 0, 0, {}}));
 }
 

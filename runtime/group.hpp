@@ -109,7 +109,7 @@ class Group {
   void report_failure(const Error& error, std::vector<Notice::Awaited> awaited = {});
   /// This rank's part of a collective threw (the caller's operator, memory that ran out, the driver): the others must
   /// not wait for what will not come.
-  void report_throw(Collective collective, std::uint32_t number, const std::string& what);
+  void report_throw(Collective collective, std::uint32_t number, const std::exception& error);
   /// Ends every message and refuses new ones. The first cause stays.
   void poison(const Error& error);
   /// Messages with this member can no longer complete.

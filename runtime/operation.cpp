@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -58,10 +59,11 @@ Task Operation::root(Operation& self) {
     self.group_.check_left_over(self);
   } catch (const std::exception& error) {
     self.error_ = std::current_exception();
-    self.group_.report_throw(self.call_.collective, self.number_, error.what());
+    self.group_.report_throw(self.call_.collective, self.number_, error);
   } catch (...) {
     self.error_ = std::current_exception();
-    self.group_.report_throw(self.call_.collective, self.number_, "an exception of an unknown type");
+    self.group_.report_throw(self.call_.collective, self.number_,
+                             std::runtime_error("an exception of an unknown type"));
   }
   self.end();
   self.finished_ = true;

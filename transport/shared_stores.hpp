@@ -15,7 +15,7 @@ namespace rondo::detail {
 class SharedStores {
  public:
   using Now = std::chrono::steady_clock::time_point (*)();
-  explicit SharedStores(Now now = &std::chrono::steady_clock::now) : now_(now) {}
+  explicit SharedStores(Now now = [] { return std::chrono::steady_clock::now(); }) : now_(now) {}
 
   /// Not in place.
   void copy(std::span<const std::byte> from, std::byte* to) noexcept {

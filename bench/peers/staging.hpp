@@ -19,13 +19,13 @@ namespace rondo::bench {
 class StagingDevice {
  public:
   /// Throws cuda::CudaError, std::runtime_error where there is no driver.
-  explicit StagingDevice(int rank) : context_(driver(), device_of(rank)), current_(context_), stream_(context_) {}
+  explicit StagingDevice(int rank) : context_(driver_, device_of(rank)), current_(context_), stream_(context_) {}
 
   void to_host(void* to, cuda::Address from, std::size_t bytes) const {
-    if (bytes > 0) driver().must(driver().cuMemcpyDtoHAsync, to, from, bytes, stream_.handle());
+    if (bytes > 0) driver_.must(driver_.cuMemcpyDtoHAsync, to, from, bytes, stream_.handle());
   }
   void to_device(cuda::Address to, const void* from, std::size_t bytes) const {
-    if (bytes > 0) driver().must(driver().cuMemcpyHtoDAsync, to, from, bytes, stream_.handle());
+    if (bytes > 0) driver_.must(driver_.cuMemcpyHtoDAsync, to, from, bytes, stream_.handle());
   }
   void wait() const { stream_.synchronize(); }
 
@@ -40,6 +40,7 @@ class StagingDevice {
     return all[static_cast<std::size_t>(rank) % all.size()].device;
   }
 
+  const cuda::Driver& driver_ = driver();
   cuda::PrimaryContext context_;
   cuda::Current current_;
   cuda::Stream stream_;

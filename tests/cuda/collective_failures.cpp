@@ -41,9 +41,7 @@ void call_is_refused(Communicator& world) {
   if (world.rank() == 1) {
     driver_refuses("cuStreamIsCapturing", 2, call);
   } else {
-    refused(Errc::peer_failed,
-            "all_reduce: rank 1 threw: rondo: rank 1: all_reduce: cuStreamIsCapturing: got CUDA_ERROR_OUT_OF_MEMORY",
-            call);
+    refused(Errc::peer_failed, "all_reduce: rank 1 threw: cuStreamIsCapturing: got CUDA_ERROR_OUT_OF_MEMORY", call);
   }
 }
 
@@ -53,7 +51,7 @@ void wait_is_refused_in_a_group(Communicator& world) {
   if (!group) return;
   const cuda::buffer<float> data(group, 10);
   const auto call = [&] { broadcast(group, data.span(), 1); };
-  if (group.rank() == 1) return (void)refused(Errc::peer_failed, "rank 0 threw: rondo: rank 0: broadcast", call);
+  if (group.rank() == 1) return (void)refused(Errc::peer_failed, "rank 0 threw: broadcast", call);
   const Error error = driver_refuses("cuStreamWaitEvent", 2, call);
   require(error.rank() == 0 && error.peer() == 1, "the ranks of an error");
   require(std::string(error.what()).find("out of memory, rank 1") != std::string::npos, "the text of an error");

@@ -102,7 +102,11 @@ HeldStream::HeldStream(const DeviceUnderTest& device, cuda::StreamHandle stream)
   if (result != cuda::Result::success) device.driver().fail("cuLaunchHostFunc", result);
 }
 
-HeldStream::~HeldStream() { drain(); }
+HeldStream::~HeldStream() {
+  let_go();
+  const cuda::Current current(device_.context);
+  (void)device_.driver().cuStreamSynchronize(stream_);
+}
 
 void HeldStream::drain() {
   let_go();

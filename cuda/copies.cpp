@@ -102,7 +102,8 @@ std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_
 bool Copies::is_queued(const Running& running) noexcept { return running.queued; }
 
 bool Copies::order(const Running& running, StreamHandle stream) const {
-  if (running.done == nullptr) return false;
+  if (!running.queued || running.failure) return false;
+  if (running.done == nullptr) return true;  // it is over
   const Driver& driver = context_.driver();
   const Current current(context_);
   driver.must(driver.cuStreamWaitEvent, stream, running.done, 0U);

@@ -69,7 +69,8 @@ class Copies {
   std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
 
   static bool is_queued(const Running& running) noexcept;
-  /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet.
+  /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet, or has
+  /// failed.
   bool order(const Running& running, StreamHandle stream) const;
 
   /// Returns how many were queued or have ended. Throws nothing: what fails is told, of what is queued already once the

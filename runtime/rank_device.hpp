@@ -85,7 +85,8 @@ class RankDevice {
   void check_there(const DeviceBuffer& buffer) const;
   /// Memory of the host for that.
   std::shared_ptr<cuda::Staging::Block> stage(std::size_t bytes);
-  /// What is queued on the stream from here on comes after the buffer's last copy. False: that is not queued yet.
+  /// What is queued on the stream from here on comes after the buffer's last copy. False: that is not queued yet,
+  /// or has failed.
   bool order(const DeviceBuffer& buffer, CudaStream stream) const;
 
   struct Allocation {

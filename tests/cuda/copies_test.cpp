@@ -42,7 +42,7 @@ class FailedCopy {
     copy.from = memory.address();
     copy.bytes = bytes->size();
     copy.ended = [this, held = bytes](const std::exception_ptr& failure) { error = failure; };
-    copies.start(std::move(copy));
+    running = copies.start(std::move(copy));
     fails = false;
     copies.poll();
     fails = true;
@@ -66,18 +66,44 @@ class FailedCopy {
   HeldStream hold{device};
   EventHandle let_go = nullptr;
   std::shared_ptr<std::array<std::byte, 64>> bytes = std::make_shared<std::array<std::byte, 64>>();
+  std::shared_ptr<Copies::Running> running;
   std::optional<std::exception_ptr> error;
 };
 
 }  // namespace
+
+TEST_CASE("a stream can be told to come after a copy once that is queued, and when it is over", "[cuda][copies]") {
+  const DeviceUnderTest device;
+  const DeviceMemory memory(device.context, 64);
+  LocalEvents events(device.context);
+  Copies copies(device.context, events);
+  std::array<std::byte, 64> bytes{};
+  bool ready = false, over = false;
+  Copies::Copy copy;
+  copy.to_host = bytes.data();
+  copy.from = memory.address();
+  copy.bytes = bytes.size();
+  copy.ready = [&] { return ready; };
+  copy.ended = [&](const std::exception_ptr&) { over = true; };
+  const auto running = copies.start(std::move(copy));
+  copies.poll();
+  CHECK(!copies.order(*running, device.stream.handle()));
+  ready = true;
+  copies.poll();
+  CHECK(copies.order(*running, device.stream.handle()));
+  while (!over) copies.poll();
+  CHECK(copies.order(*running, device.stream.handle()));
+}
 
 TEST_CASE("a copy that cannot be asked about any more blocks nobody, and is told of when the device is done",
           "[cuda][copies]") {
   FailedCopy test;
   CHECK(!test.error);
   CHECK(!test.copies.idle());
+  CHECK(!test.copies.order(*test.running, nullptr));
   test.hold.let_go();
   while (!test.error) test.copies.poll();
+  CHECK(!test.copies.order(*test.running, nullptr));
   CHECK_THROWS_AS(std::rethrow_exception(*test.error), CudaError);
   CHECK(test.users() == 1);
   CHECK(test.copies.idle());

@@ -150,6 +150,11 @@ void DevicePieces::take_back(const SendMessage& message, Peer& peer) {
   go_on(way, peer);
 }
 
+bool DevicePieces::all_begun(const SendMessage& message, const Peer& peer) const {
+  const auto& waiting = ways_.at(peer.world_rank()).waiting;
+  return std::none_of(waiting.begin(), waiting.end(), [&](const Begun& begun) { return begun.message == &message; });
+}
+
 void DevicePieces::go_on(Way& way, Peer& peer) {
   if (peer.gone() || way.medium == Medium::slots_offered) return;
   while (way.under_way.size() < kAhead && !way.waiting.empty()) begin(way, peer);

@@ -43,6 +43,8 @@ class DevicePieces {
   /// Of those that the other side sends in; nullptr: there is none. Pinned where this rank has a device.
   std::shared_ptr<const std::byte> slot_of(const Peer& peer, std::uint32_t number);
   void take_back(const SendMessage& message, Peer& peer);
+  /// Of a message that was given to `send`: its last piece is being copied to the host, too, or has been.
+  bool all_begun(const SendMessage& message, const Peer& peer) const;
 
  private:
   struct Piece;

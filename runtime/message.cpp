@@ -138,9 +138,12 @@ bool SendMessage::order(CudaStream stream) {
     case State::awaits_cts:
       return messages.is_offered(peer_->world_rank(), header.id) &&
              messages.order(peer_->world_rank(), header.id, stream);
+    case State::in_pieces:
+      if (!group_.engine().device_pieces().all_begun(*this, *peer_)) return false;
+      [[fallthrough]];
     case State::fetching: return group_.engine().device().order(*device_, stream);
-    default: return false;
   }
+  return false;
 }
 
 std::string SendMessage::describe() const {

@@ -40,4 +40,11 @@ inline void check(const DeviceUnderTest& device, const Buffer& buffer, std::size
   require(device.content(address_of(buffer) + offset, wanted.size()) == wanted, what);
 }
 
+/// Queued on the stream.
+inline void overwrite(const DeviceUnderTest& device, const Buffer& buffer) {
+  const rondo::cuda::Current current(device.context);
+  device.driver().must(device.driver().cuMemsetD8Async, address_of(buffer), static_cast<unsigned char>(0xee),
+                       buffer.size(), device.stream.handle());
+}
+
 }  // namespace rondo::testing

@@ -1,13 +1,16 @@
 // Long messages that go through the host, in pieces.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -129,20 +132,102 @@ void many_long(Communicator& world) {
   require(most_pinned() <= 3 * kPinned, "many take no more than a few");
 }
 
-/// The stream waits instead of the host, for the last piece too.
-void stream_waits_for_all(Communicator& world) {
+/// The stream waits instead of the host, for the last piece too; the sender's, to overwrite what it has sent.
+void streams_wait_for_all(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   for (int round = 0; round < 3; ++round) {
     const Buffer buffer(world, kLong);
     if (world.rank() == 0) {
       put(device, buffer, 0, pattern(0, round, kLong));
-      world.send(buffer.span(stream_of(device)), 1);
+      world.isend(buffer.span(stream_of(device)), 1).wait_on(stream_of(device));
+      overwrite(device, buffer);
+      device.stream.synchronize();
     } else {
       std::vector<std::byte> after(kLong);
       world.irecv(buffer.span(stream_of(device)), 0).wait_on(stream_of(device));
       device.read(address_of(buffer), after);
       device.stream.synchronize();
       require(after == pattern(0, round, kLong), "what came after on the stream");
+    }
+  }
+}
+
+/// Of rondo's own, on which messages are copied.
+HeldStream hold_copies(const Communicator& world, const DeviceUnderTest& device) {
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const detail::Progress::Entry entry(engine.progress());
+  return {device, engine.device().opened()->copies.stream()};
+}
+
+/// A rank waits for another's sign outside of rondo, where only its helper thread drives.
+class Sign {
+ public:
+  Sign() { require(::pipe2(ends_, O_CLOEXEC) == 0, "pipe2"); }
+  ~Sign() {
+    for (const int end : ends_) ::close(end);
+  }
+  Sign(const Sign&) = delete;
+  Sign& operator=(const Sign&) = delete;
+
+  std::array<int, 2> address() const { return {::getpid(), ends_[1]}; }
+  void await() const {
+    char sign = 0;
+    require(::read(ends_[0], &sign, 1) == 1, "read");
+  }
+  static void give(const std::array<int, 2>& to) {
+    const std::string end = "/proc/" + std::to_string(to[0]) + "/fd/" + std::to_string(to[1]);
+    const int opened = ::open(end.c_str(), O_WRONLY | O_CLOEXEC);
+    require(opened >= 0 && ::write(opened, "", 1) == 1 && ::close(opened) == 0, "give a sign");
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+/// Where the last copies of a message are queued and come to no end, the stream waits for them; the host does not. Nor
+/// need it come back to rondo once they are over.
+void goes_on_while_held(Communicator& world, int waiting, std::size_t bytes, bool other_on_host) {
+  const DeviceUnderTest device(own_device(world));
+  const auto stream = stream_of(device);
+  const auto sent = pattern(0, 0, bytes);
+  const Buffer buffer(world, bytes), after(world, bytes);
+  std::vector<std::byte> on_host(bytes);
+  const Sign arrived;
+  auto sender = arrived.address();
+  if (world.rank() == 0) {
+    put(device, buffer, 0, sent);
+    world.send(std::span(sender), 1, Tag{1});
+  } else {
+    world.recv(std::span(sender), 0, Tag{1});
+  }
+  if (world.rank() == waiting) {
+    HeldStream copies = hold_copies(world, device);
+    (waiting == 0 ? world.isend(buffer.span(stream), 1) : world.irecv(buffer.span(stream), 0)).wait_on(stream);
+    waiting == 0 ? overwrite(device, buffer) : device.copy(address_of(after), address_of(buffer), bytes);
+    require(!device.stream.idle(), "the stream did not wait");
+    copies.let_go();
+    device.stream.synchronize();
+    waiting == 0 ? arrived.await() : check(device, after, 0, sent, "what came after on the stream");
+    return;
+  }
+  if (world.rank() == 0) {
+    return other_on_host ? world.send(std::span(sent), 1) : world.send(buffer.span(stream), 1);
+  }
+  if (other_on_host) {
+    world.recv(std::span(on_host), 0);
+    require(on_host == sent, "what was sent before the stream went on, to the host");
+  } else {
+    world.recv(buffer.span(stream), 0);
+    check(device, buffer, 0, sent, "what was sent before the stream went on");
+  }
+  Sign::give(sender);
+}
+
+/// Of one piece, and of as many as may be on their way at a time.
+void host_goes_on(Communicator& world) {
+  for (const std::size_t bytes : {std::size_t{5000}, kPiece, kPinned}) {
+    for (const bool other_on_host : {false, true}) {
+      for (const int waiting : {0, 1}) goes_on_while_held(world, waiting, bytes, other_on_host);
     }
   }
 }
@@ -250,13 +335,6 @@ void copy_of_a_piece_fails(Communicator& world, int who) {
   }
 }
 
-/// Of rondo's own, on which messages are copied.
-HeldStream hold_copies(const Communicator& world, const DeviceUnderTest& device) {
-  detail::Engine& engine = *CommunicatorAccess::engine(world);
-  const detail::Progress::Entry entry(engine.progress());
-  return {device, engine.device().opened()->copies.stream()};
-}
-
 /// The driver fails, by injection, and the device of rank 0 hangs in the middle of a message: what it writes when it
 /// goes on is not taken for a part of the next.
 void copy_of_a_piece_hangs(Communicator& world) {
@@ -294,7 +372,8 @@ Acts message_pieces() {
       {"slots-not-made", [](Communicator& world) { few_pieces(world, false, slots_are_not_made); }},
       {"slots-not-mapped", [](Communicator& world) { few_pieces(world, false, slots_are_not_mapped); }},
       {"many-long", many_long},
-      {"stream-waits-for-all", stream_waits_for_all},
+      {"streams-wait-for-all", streams_wait_for_all},
+      {"host-goes-on", host_goes_on},
       {"long-streams-apart", long_streams_apart},
       {"long-truncated", long_truncated},
       {"sender-gives-up", [](Communicator& world) { long_taken_back(world, 0); }},

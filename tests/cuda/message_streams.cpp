@@ -77,9 +77,7 @@ void stream_waits_for_other(Communicator& world, int waiting) {
     work.wait_on(stream_of(device));
     world.send(std::span(&word, 1), 1 - waiting, Tag{1});
     if (world.rank() == 0) {
-      const rondo::cuda::Current current(device.context);
-      device.driver().must(device.driver().cuMemsetD8Async, address_of(buffer), static_cast<unsigned char>(0xee),
-                           kBytes, device.stream.handle());
+      overwrite(device, buffer);
     } else {
       device.read(address_of(buffer), after);
     }

@@ -242,15 +242,26 @@ std::size_t Engine::poll(bool everything) {
   return moved;
 }
 
+std::uint64_t Engine::finish_later(std::unique_ptr<Waitable> waitable) {
+  later_[++last_later_] = std::move(waitable);
+  return last_later_;
+}
+
+std::unique_ptr<Waitable> Engine::take_back(std::uint64_t number) {
+  const auto found = later_.extract(number);
+  return found ? std::move(found.mapped()) : nullptr;
+}
+
 std::optional<Time> Engine::last_deadline() const noexcept {
   std::optional<Time> last = Time::min();
-  for (const auto& waitable : later_)
+  for (const auto& [number, waitable] : later_)
     last = waitable->deadline && last ? std::max(waitable->deadline, last) : std::nullopt;
   return last;
 }
 
 void Engine::finish_what_is_over() {
-  std::erase_if(later_, [&](const std::unique_ptr<Waitable>& waitable) {
+  std::erase_if(later_, [&](const auto& entry) {
+    const std::unique_ptr<Waitable>& waitable = entry.second;
     if (!waitable->finished()) return false;
     progress_.attend(*waitable);
     try {

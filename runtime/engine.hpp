@@ -138,8 +138,10 @@ class Engine {
   void add(Condition& condition) noexcept { conditions_.push(condition); }
   void remove(Condition& condition) noexcept { conditions_.remove(condition); }
   void run_ready();
-  /// Nobody waits for it any more, but it is not over.
-  void finish_later(std::unique_ptr<Waitable> waitable) { later_.push_back(std::move(waitable)); }
+  /// Nobody waits for it any more, but it is not over. Returns its number, which is not 0.
+  std::uint64_t finish_later(std::unique_ptr<Waitable> waitable);
+  /// It is waited for once more. Nothing: it is over.
+  std::unique_ptr<Waitable> take_back(std::uint64_t number);
   bool nothing_later() const noexcept { return later_.empty(); }
   /// By when all that is over. Nothing: some of it has no deadline.
   std::optional<Time> last_deadline() const noexcept;
@@ -227,7 +229,8 @@ class Engine {
   DevicePieces device_pieces_{*this};
   DevicePeers device_peers_{*this};
   DeviceMessages device_messages_{*this};
-  std::vector<std::unique_ptr<Waitable>> later_;
+  std::map<std::uint64_t, std::unique_ptr<Waitable>> later_;  // by number
+  std::uint64_t last_later_ = 0;
 
   Progress progress_;  // last: its helper thread uses all of the above
 };

@@ -14,13 +14,19 @@ namespace rondo {
 using detail::Progress;
 
 Work::Work() noexcept = default;
-Work::Work(Work&&) noexcept = default;
+
+Work::Work(Work&& other) noexcept
+    : engine_(std::move(other.engine_)),
+      waitable_(std::move(other.waitable_)),
+      later_(std::exchange(other.later_, 0)),
+      status_(other.status_) {}
 
 Work& Work::operator=(Work&& other) noexcept {
   if (this != &other) {
     give_up();
     engine_ = std::move(other.engine_);
     waitable_ = std::move(other.waitable_);
+    later_ = std::exchange(other.later_, 0);
     status_ = other.status_;
   }
   return *this;
@@ -50,16 +56,21 @@ void Work::wait() {
 }
 
 void Work::wait_on(CudaStream stream) {
-  if (!waitable_) return;
+  if (!waitable_ && later_ == 0) return;
   {
     Progress::Entry entry(engine_->progress());
+    if (!waitable_) waitable_ = engine_->take_back(std::exchange(later_, 0));
+    if (!waitable_) return;  // over, and so before whatever is queued now
     bool ordered = false;
     detail::naming(waitable_->rank(), -1, [&] {
       engine_->device().check_stream(stream, "wait_on");
       const auto done = [&] { return waitable_->finished() || ordered || (ordered = waitable_->order(stream)); };
       engine_->progress().until(entry, done, waitable_->deadline);
     });
-    if (ordered) return engine_->finish_later(std::move(waitable_));
+    if (ordered) {
+      later_ = engine_->finish_later(std::move(waitable_));
+      return;
+    }
   }
   wait();
 }

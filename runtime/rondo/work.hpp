@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -37,11 +38,11 @@ class RONDO_EXPORT Work {
   bool wait_for(std::chrono::nanoseconds duration);
   /// Of the memory of a device: blocks until the copies or kernels of the operation are queued, by whichever rank (a
   /// message's once both streams have come to their calls), and lets what is queued on the stream from here on come
-  /// after them. The Work is no longer valid then; a copy that fails on the device is logged. The last copy of a
-  /// message that goes through the host is queued once all of it has come, or all but the last 2 MiB have left: no
-  /// stream ever waits for what the host has yet to queue, so it may be synchronised at any time. For an operation on
-  /// memory of the host it waits as `wait` does. Throws Errc::invalid_argument, and the Work stays valid, while the
-  /// stream is being captured into a graph.
+  /// after them. The Work is no longer valid then, though further calls make further streams wait; a copy that fails on
+  /// the device is logged. The last copy of a message that goes through the host is queued once all of it has come, or
+  /// all but the last 2 MiB have left: no stream ever waits for what the host has yet to queue, so it may be
+  /// synchronised at any time. For an operation on memory of the host it waits as `wait` does. Throws
+  /// Errc::invalid_argument, and the Work is valid then, while the stream is being captured into a graph.
   void wait_on(CudaStream stream);
   /// True when the operation is complete, in which case `wait` will not block. Looks for news once, never blocks.
   bool test();
@@ -64,6 +65,7 @@ class RONDO_EXPORT Work {
 
   std::shared_ptr<detail::Engine> engine_;
   std::unique_ptr<detail::Waitable> waitable_;
+  std::uint64_t later_ = 0;  ///< what the engine knows it by that only streams wait for
   Status status_;
 };
 

@@ -62,9 +62,10 @@ void stream_waits(Communicator& world) {
   }
 }
 
-/// The stream of one rank waits for the other's copy, not the host: what is queued on it next comes after that.
-void stream_waits_for_other(Communicator& world, int waiting) {
-  const DeviceUnderTest device(own_device(world));
+/// The stream of one rank waits for the other's copy, not the host: what is queued on it next comes after that. Perhaps
+/// another stream did so before.
+void stream_waits_for_other(Communicator& world, int waiting, bool is_second = false) {
+  const DeviceUnderTest device(own_device(world)), first(own_device(world));
   constexpr std::size_t kBytes = 100'000;
   const auto sent = pattern(0, 1, kBytes);
   const Buffer buffer(world, kBytes);
@@ -74,6 +75,7 @@ void stream_waits_for_other(Communicator& world, int waiting) {
   std::vector<std::byte> after(kBytes);
   char word = 0;
   if (world.rank() == waiting) {
+    if (is_second) work.wait_on(stream_of(first));
     work.wait_on(stream_of(device));
     world.send(std::span(&word, 1), 1 - waiting, Tag{1});
     if (world.rank() == 0) {
@@ -82,6 +84,7 @@ void stream_waits_for_other(Communicator& world, int waiting) {
       device.read(address_of(buffer), after);
     }
     device.stream.synchronize();
+    work.wait_on(stream_of(first));  // whatever has become of it
   } else {
     world.recv(std::span(&word, 1), waiting, Tag{1});
     if (is_stand_in()) require(!work.test(), "its copy is over already");
@@ -156,6 +159,8 @@ Acts message_streams() {
       {"stream-waits", stream_waits},
       {"sender-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 0); }},
       {"receiver-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 1); }},
+      {"sender-second-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 0, true); }},
+      {"receiver-second-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 1, true); }},
       {"wait-is-refused", wait_is_refused},
       {"wait-is-refused-in-a-group",
        [](Communicator& world) {

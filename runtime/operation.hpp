@@ -34,7 +34,8 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   virtual bool finished() const noexcept = 0;
   virtual std::exception_ptr error() const noexcept = 0;
   virtual Status status() const noexcept { return {}; }
-  /// What is queued on the stream from here on comes after it. False: that cannot be said before it has finished.
+  /// What is queued on the stream from here on comes after it, and its status is known. False: that cannot be said
+  /// before it has finished.
   virtual bool order(CudaStream) { return false; }
   /// The deadline has passed: ends it with `timed_out`.
   virtual void expire(Time now) = 0;

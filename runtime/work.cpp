@@ -68,6 +68,7 @@ void Work::wait_on(CudaStream stream) {
       engine_->progress().until(entry, done, waitable_->deadline);
     });
     if (ordered) {
+      status_ = waitable_->status();
       later_ = engine_->finish_later(std::move(waitable_));
       return;
     }

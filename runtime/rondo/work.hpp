@@ -47,7 +47,8 @@ class RONDO_EXPORT Work {
   /// True when the operation is complete, in which case `wait` will not block. Looks for news once, never blocks.
   bool test();
 
-  /// Of a receive that `wait`, `wait_for` or `test` has seen complete.
+  /// Of a receive that `wait`, `wait_for` or `test` has seen complete, or that `wait_on` has left to the device: the
+  /// message has been matched then.
   const Status& status() const noexcept { return status_; }
   /// There is an operation that has not been waited for.
   bool valid() const noexcept { return waitable_ != nullptr; }

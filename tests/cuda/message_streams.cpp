@@ -1,6 +1,7 @@
 // Messages whose streams wait, instead of the host, or are behind.
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,18 +44,22 @@ void streams_apart(Communicator& world) {
   }
 }
 
-/// The stream waits instead of the host, and the buffer is forgotten meanwhile.
+/// The stream waits instead of the host, which knows what has come; the buffer is forgotten meanwhile.
 void stream_waits(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 100'000;
   for (int round = 0; round < 10; ++round) {
-    const Buffer buffer(world, kBytes);
+    const Buffer buffer(world, kBytes + 1);
+    const Tag tag{static_cast<std::uint32_t>(round)};
     if (world.rank() == 0) {
       put(device, buffer, 0, pattern(0, round, kBytes));
-      world.send(buffer.span(stream_of(device)), 1);
+      world.send(buffer.span(stream_of(device)).subspan(0, kBytes), 1, tag);
     } else {
       std::vector<std::byte> after(kBytes);
-      world.irecv(buffer.span(stream_of(device)), 0).wait_on(stream_of(device));
+      Work work = world.irecv(buffer.span(stream_of(device)), any_source, any_tag);
+      work.wait_on(stream_of(device));
+      const Status status = work.status();
+      require(status.source == 0 && status.tag == tag && status.bytes == kBytes, "what is known of the message");
       device.read(address_of(buffer), after);
       device.stream.synchronize();
       require(after == pattern(0, round, kBytes), "what came after on the stream");

@@ -311,6 +311,11 @@ bool gets(const CollectiveCall& call, int rank) noexcept {
   return !only_root || rank == call.root;
 }
 
+bool has_elements(const CollectiveCall& call, int rank) noexcept {
+  return (gets(call, rank) && call.out_count > 0) ||
+         (gives(call, rank) && (call.in_place ? call.out_count : call.in_count) > 0);
+}
+
 Arguments check_arguments(const CollectiveCall& call, int rank, int size) {
   Arguments arguments;
   Checker(call, rank, size, arguments).check();

@@ -22,6 +22,9 @@ struct Arguments {
 bool gives(const CollectiveCall& call, int rank) noexcept;
 bool gets(const CollectiveCall& call, int rank) noexcept;
 
+/// Whether a rank has any elements in what is read or written: otherwise it cannot tell on which side they would be.
+bool has_elements(const CollectiveCall& call, int rank) noexcept;
+
 /// Checks what one rank can know alone: the root, the sizes against each other, counts, overlap.
 /// Throws Error{invalid_argument} that says which argument, what it is, what is wanted.
 Arguments check_arguments(const CollectiveCall& call, int rank, int size);

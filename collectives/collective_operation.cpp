@@ -1,13 +1,20 @@
 #include "collectives/collective_operation.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include <rondo/algorithm/dispatch.hpp>
+#include <rondo/error.hpp>
 #include <rondo/tuning.hpp>
 
 #include "collectives/direct.hpp"
+#include "collectives/exchange.hpp"
 #include "collectives/team_collective.hpp"
 #include "collectives/two_level.hpp"
 
@@ -17,6 +24,9 @@ CollectiveOperation::CollectiveOperation(Group& group, const Call& call, Collect
                                          const Arguments& arguments, Plan plan, const DirectPort::Begun& begun,
                                          std::unique_ptr<DeviceCollective> device)
     : Operation(group, call, request.options.timeout),
+      side_(!has_elements(request, group.rank()) ? OwnSide::none
+            : device                             ? OwnSide::device
+                                                 : OwnSide::host),
       reduction_(std::move(request.reduction)),
       memory_(group.engine(), request.element_bytes, reduction_, group.size()),
       plan_(std::move(plan)),
@@ -26,7 +36,38 @@ CollectiveOperation::CollectiveOperation(Group& group, const Call& call, Collect
   memory_.set(arguments.input, arguments.output);
 }
 
-Task CollectiveOperation::body() { return device_ ? on_device() : on_host(); }
+Task CollectiveOperation::body() {
+  if (call().on_either_side()) return on_side_of_others();
+  return device_ ? on_device() : on_host();
+}
+
+Task CollectiveOperation::on_side_of_others() {
+  constexpr int kRound = 3;  // those of devices come before
+  std::vector<OwnSide> sides(static_cast<std::size_t>(group().size()));
+  sides[static_cast<std::size_t>(group().rank())] = side_;
+  Task told = exchange(*this, kRound, sides);
+  co_await told;
+  const auto first = [&](OwnSide side) { return std::find(sides.begin(), sides.end(), side) - sides.begin(); };
+  const auto device = first(OwnSide::device), host = first(OwnSide::host), none = std::ssize(sides);
+  if (device != none && host != none) {
+    const std::string name(to_string(call().collective));
+    const Error error(
+        Errc::collective_mismatch,
+        fmt::format("rank {} gave memory of a device, rank {} of the host: wanted all of one side", device, host),
+        {group().rank(), -1, name, number(), 0, 0, {}});
+    group().report_failure(error);
+    throw Error(error);
+  }
+  if (device == none) leave_shared_memory();
+  Task done = device != none ? on_device() : on_host();
+  co_await done;
+}
+
+// In shared memory ranks take their turns in the order of their calls, and this one comes late.
+void CollectiveOperation::leave_shared_memory() {
+  if (!shares_memory(plan_.algorithm) && plan_.algorithm != Algorithm::two_level) return;
+  plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, group().everybody(), false);
+}
 
 Task CollectiveOperation::on_device() {
   try {
@@ -43,11 +84,7 @@ Task CollectiveOperation::on_device_or_host() {
   Task on_devices = device_->run(*this, plan_, port_.in_place(), done);
   co_await on_devices;
   if (done) co_return;
-  // By messages: in shared memory ranks take their turns in the order of their calls, and this one comes when the
-  // device has copied.
-  if (shares_memory(plan_.algorithm) || plan_.algorithm == Algorithm::two_level) {
-    plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, group().everybody(), false);
-  }
+  leave_shared_memory();
   Task brought = device_->staging().bring(*this, memory_);
   co_await brought;
   Task on_the_host = run_collective(port_, plan_);

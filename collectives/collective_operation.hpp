@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -17,19 +18,26 @@ namespace rondo::detail {
 /// over shared memory (DirectPort), or in two levels.
 class CollectiveOperation final : public Operation {
  public:
-  /// `begun`: what has been done of its first step in shared memory.
+  /// `begun`: what has been done of its first step in shared memory. `device`: there, or perhaps, as the ranks will
+  /// tell each other.
   CollectiveOperation(Group& group, const Call& call, CollectiveCall request, const Arguments& arguments, Plan plan,
                       const DirectPort::Begun& begun = {}, std::unique_ptr<DeviceCollective> device = nullptr);
 
   bool order(CudaStream stream) override { return device_ && device_->order(stream); }
 
  private:
+  /// Where the elements are that a rank has.
+  enum class OwnSide : std::uint8_t { none, host, device };
+
   Task body() override;
+  Task on_side_of_others();
   Task on_device();
   Task on_device_or_host();
   Task on_host();
   Task in_shared_memory();
+  void leave_shared_memory();
 
+  const OwnSide side_;
   const Reduction reduction_;
   HostMemory memory_;
   Plan plan_;

@@ -66,6 +66,17 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   }
 }
 
+/// Whether it may be that a rank has no elements where others have some, and does not know where those are.
+bool may_be_on_either_side(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
+  if (!request.by_counts || !(request.in_side.is_found || request.out_side.is_found)) return false;
+  if (request.collective == Collective::all_to_all) return true;
+  if (request.collective != Collective::scatter && request.collective != Collective::gather) return false;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (rank != request.root && arguments.blocks.count(rank) == 0) return true;
+  }
+  return false;
+}
+
 Call call_for(const CollectiveCall& request, const Arguments& arguments, const Choice& choice, const Group& group) {
   constexpr std::size_t kLargest = std::numeric_limits<std::uint32_t>::max();
   Call call;
@@ -85,8 +96,12 @@ Call call_for(const CollectiveCall& request, const Arguments& arguments, const C
   if (request.collective == Collective::barrier) {
     call.element_bytes = 0;
   } else {
-    call.extra &= ~Call::kOnDevice;
-    if (request.on_device()) call.extra |= Call::kOnDevice;
+    call.extra &= ~(Call::kOnDevice | Call::kOnEither);
+    if (may_be_on_either_side(request, arguments, group)) {
+      call.extra |= Call::kOnEither;
+    } else if (request.on_device()) {
+      call.extra |= Call::kOnDevice;
+    }
   }
   return call;
 }

@@ -23,7 +23,7 @@ bool is_free(Group& group) {
 /// Does it here and now, without an operation, if it is short, in shared memory, and the others are not far behind.
 /// False: it is to be started; `begun` tells how far its first step has come.
 bool run_at_once(Group& group, const CollectiveCall& request, const Prepared& prepared, DirectPort::Begun& begun) {
-  if (prepared.plan.algorithm != Algorithm::direct || !is_free(group)) return false;
+  if (prepared.plan.algorithm != Algorithm::direct || prepared.call.on_either_side() || !is_free(group)) return false;
   HostMemory memory(group.engine(), request.element_bytes, request.reduction, group.size());
   memory.set(prepared.arguments.input, prepared.arguments.output);
   DirectPort port(group, group.everybody(), prepared.call, memory, prepared.arguments.in_place);
@@ -54,7 +54,8 @@ Prepared prepare(Group& group, const CollectiveCall& request, const RecentCalls:
 }
 
 std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall& request, const Prepared& prepared) {
-  if (!request.on_device()) return nullptr;
+  const bool is_open = prepared.call.on_either_side() && !has_elements(request, group.rank());
+  if (!request.on_device() && !is_open) return nullptr;
   try {
     return naming(group.rank(), -1,
                   [&] { return std::make_unique<DeviceCollective>(group, request, prepared.arguments); });

@@ -82,10 +82,11 @@ std::string to_string(const Call& call) {
   if (call.algorithm != Algorithm::automatic) add(std::string(to_string(call.algorithm)));
   if (call.chunk_bytes > 0) add(fmt::format("chunk {}", call.chunk_bytes));
   std::uint64_t bits = call.reduce != ReduceKind::none ? Call::kDeterministic : 0;
-  if (call.element_bytes > 0) bits |= Call::kOnDevice;
+  if (call.element_bytes > 0) bits |= Call::kOnDevice | Call::kOnEither;
   bits &= call.extra;
   if ((bits & Call::kDeterministic) != 0) add("deterministic");
   if ((bits & Call::kOnDevice) != 0) add("on a device");
+  if ((bits & Call::kOnEither) != 0) add("of any_spans");
   // What has no field is not known here, but the texts of two calls that differ must not read alike.
   const std::uint64_t hash = call.extra & ~bits;
   if (hash != 0) add(fmt::format("{} of checksum {:08x}", hashed_arguments(call), hash & 0xffffffffU));

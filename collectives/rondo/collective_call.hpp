@@ -22,6 +22,7 @@ namespace rondo::detail {
 struct BufferSide {
   bool on_device = false;
   CudaStream stream = nullptr;
+  bool is_found = false;  ///< the caller does not know; of no elements nobody does
 };
 
 /// What collectives take as buffers: spans of the host's memory, of a device's, or of what has turned out to be either.
@@ -43,7 +44,7 @@ template <typename T>
 struct Elements<any_span<T>> {
   using type = T;
   using kind = any_span<std::byte>;
-  static BufferSide side(any_span<T> span) noexcept { return {span.on_device(), span.stream()}; }
+  static BufferSide side(any_span<T> span) noexcept { return {span.on_device(), span.stream(), true}; }
 };
 
 template <typename Span>

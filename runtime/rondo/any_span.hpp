@@ -20,6 +20,9 @@ RONDO_EXPORT bool is_on_device(const void* data);
 ///
 ///     world.send(rondo::any_span(pointer, count, stream), 1);
 ///
+/// Of no elements nobody knows whose they would be. In a collective by counts a rank may have none: then all ranks give
+/// objects of this kind, or all say whose they are, and those who have some tell the others.
+///
 /// Memory that both sides reach (managed) counts as a device's, memory of the host that is pinned as the host's. Where
 /// there is no driver, or no context of the process is in use yet, all memory is the host's.
 template <typename T>

@@ -65,6 +65,9 @@ struct Call {
   std::uint64_t extra = 0;
   static constexpr std::uint64_t kDeterministic = 1;  ///< of a reduction: Options::deterministic
   static constexpr std::uint64_t kOnDevice = 2;       ///< of what has elements: they are a device's
+  static constexpr std::uint64_t kOnEither = 4;       ///< or the ranks tell each other, as some may have none
+
+  constexpr bool on_either_side() const noexcept { return element_bytes > 0 && (extra & kOnEither) != 0; }
 
   friend bool operator==(const Call&, const Call&) = default;
 };

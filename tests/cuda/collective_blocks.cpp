@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -120,6 +121,60 @@ void by_counts(Communicator& world) {
   all_to_all_by_counts(world, device);
 }
 
+/// One rank has nothing, and no pointer to tell whether the others are on the host or on devices; before it has had to
+/// do with a device, and after.
+void nothing_on_either_side(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const auto any = [&](auto span) { return any_span(span.data(), span.size(), stream_of(device)); };
+  constexpr int kSilent = 1;
+  constexpr std::size_t kCount = 100;
+  const bool is_silent = world.rank() == kSilent;
+  std::vector<std::size_t> counts(static_cast<std::size_t>(world.size()), kCount);
+  counts[kSilent] = 0;
+  const std::vector<std::size_t> own = is_silent ? std::vector<std::size_t>(counts.size()) : counts;
+  for (int round = 0; round < 2; ++round) {
+    std::optional<Both<float>> in, out, part;
+    if (!is_silent || round == 1) {
+      in.emplace(world, device, kCount * (counts.size() - 1), world.rank());
+      out.emplace(world, device, kCount * (counts.size() - 1), 7);
+      part.emplace(world, device, kCount, world.rank() + 2);
+    }
+    const auto on_both = [&](const char* name, const auto& call) {
+      if (is_silent) {
+        const any_span<float> nothing;
+        for (int side = 0; side < 2; ++side) call(nothing, nothing, nothing);
+        return;
+      }
+      call(any(in->host()), any(out->host()), any(part->host()));
+      call(any(in->device()), any(out->device()), any(part->device()));
+      out->check(name);
+      part->check(name);
+    };
+    on_both("gather", [&](auto, auto all, auto own_part) { gather(world, own_part, all, counts, 0); });
+    on_both("scatter", [&](auto all, auto, auto own_part) { scatter(world, all, own_part, counts, 2); });
+    on_both("all_to_all", [&](auto from, auto to, auto) { all_to_all(world, from, to, own, own); });
+    on_both("all_to_all later", [&](auto from, auto to, auto own_part) {
+      Work first = igather(world, own_part, to, counts, 2), second = iall_to_all(world, from, to, own, own);
+      second.wait();
+      first.wait();
+    });
+  }
+}
+
+/// Rank 0's elements are on the host, rank 2's on its device, and rank 1 has none.
+void some_on_either_side(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const std::vector<std::size_t> counts{10, 0, 10};
+  std::vector<float> host(20);
+  const cuda::buffer<float> memory(world, 10);
+  const auto out = world.rank() == 0 ? any_span<float>(host.data(), 20) : any_span<float>();
+  const auto call = [&](any_span<float> in) { gather(world, in, out, counts, 0); };
+  expect_error([&] {
+    if (world.rank() == 0) return call({host.data(), 10});
+    return call(world.rank() == 1 ? any_span<float>() : any_span<float>(memory.data(), 10));
+  });
+}
+
 /// Sums that are rounded at each step, in rank order, as asked for.
 template <typename T>
 void deterministic_sums(Communicator& world, const DeviceUnderTest& device) {
@@ -153,6 +208,8 @@ Acts collective_blocks() {
       {"many-direct", many_direct},
       {"many-by-messages", many_by_messages},
       {"by-counts", by_counts},
+      {"nothing-on-either-side", nothing_on_either_side},
+      {"some-on-either-side", some_on_either_side},
       {"deterministic", deterministic},
   };
 }

@@ -54,6 +54,18 @@ TEST_CASE("collectives on memory whose side the caller does not know", "[cuda][c
   check_ranks(COLLECTIVE_RANK, 2, "on-either-side");
 }
 
+TEST_CASE("a rank that has nothing in a collective by counts need not know whether the others are on devices",
+          "[cuda][collectives]") {
+  for (const char* const transport : {"RONDO_TRANSPORT=shm", "RONDO_TRANSPORT=tcp"}) {
+    check_ranks(COLLECTIVE_RANK, 3, "nothing-on-either-side", {transport});
+    const auto ended = run_ranks(COLLECTIVE_RANK, 3, "some-on-either-side", {transport});
+    INFO(ended.out << ended.err);
+    CHECK(ended.status == 0);
+    for (const char* const rank : {"[0] ", "[1] ", "[2] "}) CHECK_THAT(ended.out, ContainsSubstring(rank));
+    CHECK_THAT(ended.out, ContainsSubstring("rank 2 gave memory of a device, rank 0 of the host"));
+  }
+}
+
 TEST_CASE("a collective on devices comes where its stream has it", "[cuda][collectives]") {
   const std::string act = GENERATE("in-order-on-the-device", "in-order-on-the-host");
   check_ranks(COLLECTIVE_RANK, 3, act);

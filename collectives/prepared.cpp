@@ -20,9 +20,6 @@ bool is_deterministic(const CollectiveCall& request, const Group& group) {
          (request.options.deterministic || group.engine().settings().deterministic);
 }
 
-/// A device is given more at a time than a host: a kernel takes microseconds to begin.
-constexpr std::size_t kDeviceChunkBytes = std::size_t{4} << 20;
-
 /// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
 bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
   question.deterministic = question.by_counts = false;
@@ -52,13 +49,7 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   if (configured) asked = preferred;
   const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
   try {
-    Choice choice = choose(question, asked, {}, chunk_bytes, settings.tuning);
-    if (request.on_device() && chunk_bytes == 0 && choice.chunk_bytes != 0) {
-      choice.chunk_bytes = std::max(choice.chunk_bytes, kDeviceChunkBytes);
-    }
-    const bool leads = request.on_device() && asked == Algorithm::automatic && shares_memory(choice.algorithm);
-    if (leads && has_leader(request.collective)) choice.algorithm = Algorithm::leader;
-    return choice;
+    return choose(question, asked, {}, chunk_bytes, settings.tuning);
   } catch (const Error& error) {
     throw Error(configured ? Errc::bad_configuration : error.code(),
                 (configured ? "RONDO_ALGORITHM: " : "") + error.cause(),

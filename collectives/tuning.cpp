@@ -169,6 +169,22 @@ std::size_t usual_chunk_bytes(Collective collective, Algorithm algorithm) {
   return bytes;
 }
 
+/// The table was measured in the host's memory. On a device that ranks share one for all makes the fewest changes
+/// between processes, and a kernel takes microseconds to begin: it is given more at a time.
+Choice choice_for_device(const Question& question, Algorithm wanted, Choice choice) {
+  constexpr std::size_t kDeviceChunkBytes = 4 * MiB;
+  if (choice.chunk_bytes != 0) choice.chunk_bytes = std::max(choice.chunk_bytes, kDeviceChunkBytes);
+  if (wanted == automatic && shares_memory(choice.algorithm) && has_leader(question.collective))
+    choice.algorithm = leader;
+  return choice;
+}
+
+Choice choice_of_table(const Question& question, Algorithm wanted) {
+  const TuningRule* const rule = find_rule(kTable, question, wanted);
+  const Choice choice = rule != nullptr ? rule->choice : Choice{wanted, usual_chunk_bytes(question.collective, wanted)};
+  return question.on_device ? choice_for_device(question, wanted, choice) : choice;
+}
+
 std::string names(std::span<const Algorithm> algorithms) {
   std::string text;
   for (const Algorithm algorithm : algorithms) {
@@ -235,14 +251,8 @@ Choice choose(const Question& question, Algorithm asked, Algorithm preferred, st
   Algorithm wanted = asked;
   if (wanted == automatic && preferred != automatic && is_valid(question, preferred)) wanted = preferred;
 
-  Choice choice{wanted, 0};
-  const TuningRule* rule = find_rule(own, question, wanted);
-  if (rule == nullptr) rule = find_rule(kTable, question, wanted);
-  if (rule != nullptr) {
-    choice = rule->choice;
-  } else {
-    choice.chunk_bytes = usual_chunk_bytes(question.collective, wanted);
-  }
+  const TuningRule* const rule = find_rule(own, question, wanted);
+  Choice choice = rule != nullptr ? rule->choice : choice_of_table(question, wanted);
   if (chunk_bytes != 0) choice.chunk_bytes = chunk_bytes;
   return choice;
 }

@@ -44,6 +44,31 @@ TEST_CASE("every rule names an algorithm that its collective has", "[collectives
   for (const Collective collective : kCollectives) CHECK(is_valid(collective, algorithms_of(collective)[0], false));
 }
 
+TEST_CASE("on devices one rank combines for all, and chunks are long, unless one's own rules say otherwise",
+          "[collectives][tuning]") {
+  constexpr std::uint64_t kLong = 64U << 20U;
+  constexpr std::size_t kChunk = 64U << 10U;
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce}) {
+    Question question{collective, kLong, 4};
+    question.one_host = question.on_device = true;
+    CHECK(choose(question).algorithm == Algorithm::leader);
+    CHECK(choose(question, Algorithm::direct).algorithm == Algorithm::direct);
+    CHECK(choose(question, Algorithm::ring).chunk_bytes == std::size_t{4} << 20U);
+    CHECK(choose(question, Algorithm::ring, Algorithm::automatic, kChunk).chunk_bytes == kChunk);
+    const TuningRule direct{collective, kAnyBytes, 2, kAnyRanks, Crowd::any, {Algorithm::direct, 0}};
+    const TuningRule ring{collective, kAnyBytes, 2, kAnyRanks, Crowd::any, {Algorithm::ring, kChunk}};
+    CHECK(choose(question, Algorithm::automatic, Algorithm::automatic, 0, {{direct}}).algorithm == Algorithm::direct);
+    CHECK(choose(question, Algorithm::ring, Algorithm::automatic, 0, {{direct, ring}}).chunk_bytes == kChunk);
+    question.one_host = false;
+    CHECK(choose(question).chunk_bytes == std::size_t{4} << 20U);
+    question.on_device = false;
+    CHECK(choose(question).chunk_bytes == kChunk);
+  }
+  Question question{Collective::reduce_scatter, kLong, 4};
+  question.one_host = question.on_device = true;
+  CHECK(choose(question).algorithm == Algorithm::direct);
+}
+
 TEST_CASE("all_to_all by counts has no algorithm that must know what others send each other", "[collectives][tuning]") {
   Question question{Collective::all_to_all, 0, 4, true};
   CHECK(choose(question).algorithm == Algorithm::linear);

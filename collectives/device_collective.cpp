@@ -51,7 +51,7 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
   }
   done = true;
   const Plan by_messages = shares_memory(plan.algorithm)
-                               ? decided(plan, memory_.element_bytes(), operation, group_.everybody(), false)
+                               ? decided(plan, memory_.element_bytes(), operation, group_.everybody(), false, true)
                                : plan;
   DevicePort port(*work_, memory_, reduction, in_place);
   Task moved = run_collective(port, by_messages);

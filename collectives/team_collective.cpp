@@ -21,7 +21,8 @@ struct TurnCame {
 
 }  // namespace
 
-Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host) {
+Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host,
+             bool on_device) {
   Question question;
   question.collective = plan.collective;
   question.bytes = plan.blocks.total() * element_bytes;
@@ -31,6 +32,7 @@ Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, c
   question.commutative = plan.commutative;
   question.deterministic = plan.deterministic;
   question.one_host = one_host;
+  question.on_device = on_device;
   const Choice choice = choose(question, Algorithm::automatic, Algorithm::automatic, 0, settings.tuning);
   plan.algorithm = choice.algorithm;
   if (plan.chunk == 0 && choice.chunk_bytes > 0) {

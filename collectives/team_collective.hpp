@@ -16,7 +16,8 @@ namespace rondo::detail {
 // What a collective needs beside its algorithm, and so does each part of one in two levels.
 
 /// What the table takes for `plan` among the members of a team that is on one host, or is not.
-Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host);
+Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host,
+             bool on_device = false);
 
 /// An operation's turn in the memory that a team shares, from its call to its end.
 class Turn {

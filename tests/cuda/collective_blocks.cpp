@@ -175,6 +175,16 @@ void some_on_either_side(Communicator& world) {
   });
 }
 
+/// A long vector of 17 ranks.
+void long_of_many(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = std::size_t{4} << 20;
+  const cuda::buffer<std::int32_t> data(world, kBytes / sizeof(std::int32_t));
+  device.fill(address_of(data), kBytes, std::byte{0x01});
+  all_reduce(world, data.span(), sum);
+  require(device.holds(address_of(data), kBytes, std::byte{0x11}), "the sum");
+}
+
 /// Sums that are rounded at each step, in rank order, as asked for.
 template <typename T>
 void deterministic_sums(Communicator& world, const DeviceUnderTest& device) {
@@ -210,6 +220,7 @@ Acts collective_blocks() {
       {"by-counts", by_counts},
       {"nothing-on-either-side", nothing_on_either_side},
       {"some-on-either-side", some_on_either_side},
+      {"long-of-many", long_of_many},
       {"deterministic", deterministic},
   };
 }

@@ -152,6 +152,12 @@ TEST_CASE("more ranks than a kernel takes inputs of share a device", "[cuda][col
   check_ranks(COLLECTIVE_RANK, 17, "on-either-side");
 }
 
+TEST_CASE("what goes by messages on devices does so in long chunks", "[cuda][collectives][stand-in]") {
+  if (!HAS_KERNELS || !is_stand_in()) return;
+  // Around the ring each rank combines 16 times, if not in chunks.
+  check_ranks(COLLECTIVE_RANK, 17, "long-of-many", {"FAKECUDA_FAIL=cuLaunchKernel:17:700"});
+}
+
 TEST_CASE("algorithms by messages give on devices what they give on the host", "[cuda][collectives]") {
   const int ranks = GENERATE(2, 3, 4);
   check_ranks(COLLECTIVE_RANK, ranks, "by-messages");

@@ -33,6 +33,7 @@ Algorithm chosen_algorithm(const Communicator& world, const Settings& settings, 
   detail::Group& group = CommunicatorAccess::group(world, "choose");
   Question question = detail::question_for(facts(settings.operation).collective, group);
   question.bytes = shape.bytes;
+  question.on_device = settings.device;
   question.deterministic = facts(settings.operation).reduces && engine.deterministic;
   const Algorithm preferred = engine.algorithm[static_cast<std::size_t>(question.collective)];
   const Algorithm chosen = choose(question, settings.algorithm, preferred, 0, engine.tuning).algorithm;

@@ -180,6 +180,8 @@ void check_meaning(const Settings& settings) {
     throw UsageError("--allocate is for operations with buffers, not barrier");
   if (settings.device) check_on_devices(settings.operation, settings.allocate);
   if (settings.algorithm != Algorithm::automatic) check_algorithm(settings.algorithm, operation);
+  if (settings.algorithm == Algorithm::leader && !settings.device)
+    throw UsageError("--algorithm leader is for buffers on devices, wanted --device cuda beside it");
   if (!settings.plot.empty() && settings.operation == Operation::barrier)
     throw UsageError("barrier has no sizes to plot");
 }
@@ -240,6 +242,7 @@ std::vector<Algorithm> every_algorithm_of(Collective collective) {
   std::vector<Algorithm> all(by_messages.begin(), by_messages.end());
   all.insert(all.end(), shared.begin(), shared.end());
   if (has_two_levels(collective)) all.push_back(Algorithm::two_level);
+  if (has_leader(collective)) all.push_back(Algorithm::leader);
   return all;
 }
 

@@ -64,6 +64,23 @@ TEST_CASE("every collective gives right results in place on devices", "[bench][c
   CHECK(outcome.status == 0);
 }
 
+TEST_CASE("a report on devices names the algorithm that ran", "[bench][cuda]") {
+  const TemporaryDirectory directory;
+  const std::string json = directory / "report.json", rules = directory / "rules";
+  std::ofstream(rules) << "reduce any 2-any one_host any sliced whole\n";
+  const auto algorithm = [&](const std::string& arguments, const std::string& variables = "") {
+    const Outcome outcome = bench(arguments + " -n 2 --sizes 4K -i 1 --json " + json, variables);
+    INFO(outcome.output);
+    REQUIRE(outcome.status == 0);
+    return result_in(json)["algorithm"].get<std::string>();
+  };
+  CHECK(algorithm("all_reduce") == "leader");
+  CHECK(algorithm("reduce --algorithm leader") == "leader");
+  CHECK(algorithm("reduce --algorithm direct") == "direct");
+  CHECK(algorithm("reduce", "RONDO_TUNING_FILE=" + rules) == "sliced");
+  CHECK(algorithm("all_gather") == "direct");
+}
+
 TEST_CASE("figures of devices are compared with that of copies", "[bench][cuda]") {
   const TemporaryDirectory directory;
   const std::string json = directory / "report.json";

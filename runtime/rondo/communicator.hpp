@@ -144,6 +144,22 @@ class RONDO_EXPORT Communicator {
   Status sendrecv(any_span<T> out, int to, any_span<U> in, int from, Tag tag = Tag{0}) {
     return exchange(out, to, in, from, tag);
   }
+  template <typename T, typename U>
+  Status sendrecv(any_span<T> out, int to, device_span<U> in, int from, Tag tag = Tag{0}) {
+    return exchange(out, to, in, from, tag);
+  }
+  template <typename T, typename U>
+  Status sendrecv(device_span<T> out, int to, any_span<U> in, int from, Tag tag = Tag{0}) {
+    return exchange(out, to, in, from, tag);
+  }
+  template <typename T, typename U, std::size_t M>
+  Status sendrecv(any_span<T> out, int to, std::span<U, M> in, int from, Tag tag = Tag{0}) {
+    return exchange(out, to, in, from, tag);
+  }
+  template <typename T, std::size_t N, typename U>
+  Status sendrecv(std::span<T, N> out, int to, any_span<U> in, int from, Tag tag = Tag{0}) {
+    return exchange(out, to, in, from, tag);
+  }
 
   /// Waits for a message without receiving it: what `recv` with the returned source and tag would get.
   Status probe(int from = any_source, Tag tag = any_tag);

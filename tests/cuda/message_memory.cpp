@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <span>
@@ -38,8 +39,20 @@ void on_either_side(Communicator& world) {
 
   require(world.sendrecv(on_device, right, into_host, left).bytes == kBytes, "the status");
   require(host == wanted, "any device to any host");
+  std::fill(host.begin(), host.end(), std::byte{0});
   world.sendrecv(on_host, right, into_device, left);
   check(device, in, 0, wanted, "any host to any device");
+  device.fill(address_of(in), kBytes, std::byte{0});
+  world.sendrecv(std::span(sent), right, into_device, left);
+  check(device, in, 0, wanted, "host to any device");
+  device.fill(address_of(in), kBytes, std::byte{0});
+  world.sendrecv(out.span(stream_of(device)), right, into_host, left);
+  require(host == wanted, "device to any host");
+  world.sendrecv(on_host, right, in.span(stream_of(device)), left);
+  check(device, in, 0, wanted, "any host to device");
+  std::vector<std::byte> whole(kBytes);
+  world.sendrecv(on_device, right, std::span(whole), left);
+  require(whole == wanted, "any device to host");
   device.fill(address_of(in), kBytes, std::byte{0});
   if (world.rank() % 2 == 0) {
     world.send(on_device, right);

@@ -11,11 +11,25 @@ PrimaryContext::PrimaryContext(const Driver& driver, Device device) : driver_(dr
 PrimaryContext::~PrimaryContext() { driver_.cuDevicePrimaryCtxRelease(device_); }
 
 Current::Current(const PrimaryContext& context) : driver_(context.driver()) {
-  driver_.must(driver_.cuCtxPushCurrent, context.handle());
+  const Result result = begin(context);
+  if (result != Result::success) driver_.fail(driver_.cuCtxPushCurrent.name, result);
+}
+
+Current::Current(const PrimaryContext& context, std::nothrow_t) noexcept : driver_(context.driver()) {
+  (void)begin(context);
+}
+
+Result Current::begin(const PrimaryContext& context) noexcept {
+  const Result result = driver_.cuCtxPushCurrent(context.handle());
+  is_current_ = result == Result::success;
+  if (is_current_) driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  return result;
 }
 
 Current::~Current() {
+  if (!is_current_) return;
   ContextHandle popped = nullptr;
+  driver_.cuThreadExchangeStreamCaptureMode(&mode_);
   driver_.cuCtxPopCurrent(&popped);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <new>
+
 #include "cuda/driver.hpp"
 
 namespace rondo::cuda {
@@ -28,15 +30,27 @@ class PrimaryContext {
 
 /// Makes a context current on this thread as long as it lives; then what was current before is so again, be it another
 /// context or none. Destroyed by the thread that made it, in the reverse order.
+///
+/// Calls meanwhile are rondo's own: they neither fail nor spoil the graph where the thread, or another, is capturing
+/// streams of its own.
 class [[nodiscard]] Current {
  public:
+  /// Throws CudaError.
   explicit Current(const PrimaryContext& context);
+  /// False where the driver refuses.
+  Current(const PrimaryContext& context, std::nothrow_t) noexcept;
   ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
+  explicit operator bool() const noexcept { return is_current_; }
+
  private:
+  Result begin(const PrimaryContext& context) noexcept;
+
   const Driver& driver_;
+  bool is_current_ = false;
+  CaptureMode mode_ = CaptureMode::relaxed;  ///< at the end that of before
 };
 
 /// A stream of rondo's own, which neither waits for nor holds up the default stream, and goes first where the device

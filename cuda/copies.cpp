@@ -7,10 +7,9 @@ namespace rondo::cuda {
 
 LocalEvents::~LocalEvents() {
   const Driver& driver = context_.driver();
-  ContextHandle popped = nullptr;
-  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   for (const EventHandle event : all_) driver.cuEventDestroy(event);
-  driver.cuCtxPopCurrent(&popped);
 }
 
 EventHandle LocalEvents::record(StreamHandle stream) {

@@ -54,6 +54,7 @@ struct Driver {
   Call<StreamHandle> cuStreamSynchronize{"cuStreamSynchronize"};
   Call<StreamHandle, EventHandle, unsigned> cuStreamWaitEvent{"cuStreamWaitEvent"};
   Call<StreamHandle, CaptureStatus*> cuStreamIsCapturing{"cuStreamIsCapturing"};
+  Call<CaptureMode*> cuThreadExchangeStreamCaptureMode{"cuThreadExchangeStreamCaptureMode"};
 
   Call<EventHandle*, unsigned> cuEventCreate{"cuEventCreate"};
   Call<EventHandle> cuEventDestroy{"cuEventDestroy_v2"};
@@ -89,16 +90,17 @@ struct Driver {
 
   /// All of them, in order.
   auto calls() {
-    return std::tie(
-        cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName,
-        cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain,
-        cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxGetState, cuCtxPushCurrent, cuCtxPopCurrent, cuCtxGetCurrent,
-        cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery, cuStreamSynchronize,
-        cuStreamWaitEvent, cuStreamIsCapturing, cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery,
-        cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo,
-        cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister, cuPointerGetAttributes,
-        cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync,
-        cuMemcpyDtoHAsync, cuMemsetD8Async, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
+    return std::tie(cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet,
+                    cuDeviceGetName, cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer,
+                    cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease,
+                    cuDevicePrimaryCtxGetState, cuCtxPushCurrent, cuCtxPopCurrent, cuCtxGetCurrent,
+                    cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery,
+                    cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing, cuThreadExchangeStreamCaptureMode,
+                    cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle,
+                    cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost,
+                    cuMemHostRegister, cuMemHostUnregister, cuPointerGetAttributes, cuIpcGetMemHandle,
+                    cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync,
+                    cuMemsetD8Async, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
   }
 
   /// Calls one of the functions above; throws CudaError unless it succeeds.

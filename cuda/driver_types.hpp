@@ -27,6 +27,8 @@ enum class Result : unsigned {
   not_found = 500,
   not_ready = 600,
   illegal_address = 700,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
 };
 
 using Device = int;
@@ -74,6 +76,9 @@ enum class PointerAttribute : int {
 
 /// Whether what is queued on a stream becomes part of a graph instead of being done.
 enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
+
+/// Which captures keep a thread from calls that a graph would not hold: those of all threads, its own, none.
+enum class CaptureMode : int { global = 0, own = 1, relaxed = 2 };
 
 inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;

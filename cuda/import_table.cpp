@@ -147,10 +147,9 @@ void ImportTable::close(Import& import) noexcept {
   if (mapped == 0) return;
   --idle_;
   const Driver& driver = context_.driver();
-  ContextHandle popped = nullptr;
-  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   driver.cuIpcCloseMemHandle(mapped);
-  driver.cuCtxPopCurrent(&popped);
 }
 
 std::size_t ImportTable::mapped() const noexcept {

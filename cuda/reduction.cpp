@@ -112,10 +112,9 @@ Reductions::Reductions(const PrimaryContext& context, std::span<const std::byte>
 
 Reductions::~Reductions() {
   const Driver& driver = context_.driver();
-  ContextHandle popped = nullptr;
-  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   driver.cuModuleUnload(module_);
-  driver.cuCtxPopCurrent(&popped);
 }
 
 FunctionHandle Reductions::function(const std::string& name) const {

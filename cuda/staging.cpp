@@ -13,19 +13,17 @@ constexpr std::size_t kSmallestBytes = 4096;
 
 Pinned::Pinned(const PrimaryContext& context, std::span<std::byte> memory) noexcept : context_(context) {
   const Driver& driver = context_.driver();
-  ContextHandle popped = nullptr;
-  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   if (driver.cuMemHostRegister(memory.data(), memory.size(), 0U) == Result::success) pinned_ = memory.data();
-  driver.cuCtxPopCurrent(&popped);
 }
 
 Pinned::~Pinned() {
   if (pinned_ == nullptr) return;
   const Driver& driver = context_.driver();
-  ContextHandle popped = nullptr;
-  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   driver.cuMemHostUnregister(pinned_);
-  driver.cuCtxPopCurrent(&popped);
 }
 
 Staging::Block& Staging::Block::operator=(Block&& other) noexcept {
@@ -80,11 +78,10 @@ Staging::Block Staging::take(std::size_t bytes) {
 
 void* Staging::pin(std::size_t capacity) noexcept {
   const Driver& driver = context_.driver();
-  ContextHandle popped = nullptr;
   void* data = nullptr;
-  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return nullptr;
+  const Current current(context_, std::nothrow);
+  if (!current) return nullptr;
   const Result result = driver.cuMemHostAlloc(&data, capacity, 0U);
-  driver.cuCtxPopCurrent(&popped);
   return result == Result::success ? data : nullptr;
 }
 
@@ -97,10 +94,9 @@ void Staging::give_back(std::byte* data, std::size_t capacity) noexcept {
 
 void Staging::unpin(void* data) noexcept {
   const Driver& driver = context_.driver();
-  ContextHandle popped = nullptr;
-  if (driver.cuCtxPushCurrent(context_.handle()) != Result::success) return;
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   driver.cuMemFreeHost(data);
-  driver.cuCtxPopCurrent(&popped);
 }
 
 }  // namespace rondo::cuda

@@ -41,7 +41,8 @@ void call_all(const Part& part, cuda::EventPool& own, const cuda::ImportedEvents
   time_calls(part, "cuMemcpyDtoDAsync, 64 bytes", [&] {
     driver.must(driver.cuMemcpyDtoDAsync, buffer.address(), buffer.address() + 4096, std::size_t{64}, stream);
   });
-  time_calls(part, "cuCtxPushCurrent and cuCtxPopCurrent", [&] { const cuda::Current current(part.context); });
+  time_calls(part, "cuCtxPushCurrent, cuCtxPopCurrent, capture mode and back",
+             [&] { const cuda::Current current(part.context); });
   time_calls(part, "cuPointerGetAttributes, as for each message", [&] { cuda::classify(driver, buffer.address()); });
 }
 

@@ -52,6 +52,21 @@ TEST_CASE("a context is current as long as it is wanted, and then what was befor
   CHECK(current_context() == nullptr);
 }
 
+TEST_CASE("as long as a context is current the thread minds no captures", "[cuda][context]") {
+  const Driver& driver = driver_under_test();
+  const PrimaryContext context(driver, 0);
+  CaptureMode before = CaptureMode::own;
+  driver.must(driver.cuThreadExchangeStreamCaptureMode, &before);
+  {
+    const Current current(context);
+    CaptureMode mode = CaptureMode::relaxed;
+    driver.must(driver.cuThreadExchangeStreamCaptureMode, &mode);
+    CHECK(mode == CaptureMode::relaxed);
+  }
+  driver.must(driver.cuThreadExchangeStreamCaptureMode, &before);
+  CHECK(before == CaptureMode::own);
+}
+
 TEST_CASE("without a current context the driver refuses", "[cuda][context]") {
   const Driver& driver = driver_under_test();
   const PrimaryContext context(driver, 0);

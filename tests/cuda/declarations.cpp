@@ -71,6 +71,7 @@ SAME(cuStreamQuery, ::cuStreamQuery);
 SAME(cuStreamSynchronize, ::cuStreamSynchronize);
 SAME(cuStreamWaitEvent, ::cuStreamWaitEvent);
 SAME(cuStreamIsCapturing, ::cuStreamIsCapturing);
+SAME(cuThreadExchangeStreamCaptureMode, ::cuThreadExchangeStreamCaptureMode);
 SAME(cuEventCreate, ::cuEventCreate);
 SAME(cuEventDestroy, ::cuEventDestroy_v2);
 SAME(cuEventRecord, ::cuEventRecord);
@@ -131,6 +132,8 @@ static_assert(is(Result::invalid_handle, CUDA_ERROR_INVALID_HANDLE));
 static_assert(is(Result::not_found, CUDA_ERROR_NOT_FOUND));
 static_assert(is(Result::not_ready, CUDA_ERROR_NOT_READY));
 static_assert(is(Result::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS));
+static_assert(is(Result::capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
+static_assert(is(Result::capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
 
 constexpr bool is(PointerAttribute ours, CUpointer_attribute theirs) { return static_cast<int>(ours) == theirs; }
 static_assert(is(PointerAttribute::memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE));
@@ -148,6 +151,10 @@ constexpr bool is(CaptureStatus ours, CUstreamCaptureStatus theirs) { return sta
 static_assert(is(CaptureStatus::none, CU_STREAM_CAPTURE_STATUS_NONE));
 static_assert(is(CaptureStatus::active, CU_STREAM_CAPTURE_STATUS_ACTIVE));
 static_assert(is(CaptureStatus::invalidated, CU_STREAM_CAPTURE_STATUS_INVALIDATED));
+constexpr bool is(CaptureMode ours, CUstreamCaptureMode theirs) { return static_cast<int>(ours) == theirs; }
+static_assert(is(CaptureMode::global, CU_STREAM_CAPTURE_MODE_GLOBAL));
+static_assert(is(CaptureMode::own, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+static_assert(is(CaptureMode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
 
 static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -120,6 +121,58 @@ void wait_is_refused(Communicator& world) {
   barrier(world);
 }
 
+/// A stream of the user's that is being captured, from construction to destruction, by one thread.
+class Captured {
+ public:
+  Captured(const DeviceUnderTest& device, cuda::CaptureMode mode) : device_(device) {
+    const cuda::Current current(device.context);
+    const auto begin = driver_function<cuda::Result(cuda::StreamHandle, cuda::CaptureMode)>("cuStreamBeginCapture_v2");
+    require(begin(device.stream.handle(), mode) == cuda::Result::success, "the capture begins");
+  }
+  void end() const {
+    const cuda::Current current(device_.context);
+    void* graph = nullptr;
+    const auto end = driver_function<cuda::Result(cuda::StreamHandle, void**)>("cuStreamEndCapture");
+    require(end(device_.stream.handle(), &graph) == cuda::Result::success, "the graph is whole");
+    require(driver_function<cuda::Result(void*)>("cuGraphDestroy")(graph) == cuda::Result::success, "it is destroyed");
+  }
+
+ private:
+  const DeviceUnderTest& device_;
+};
+
+/// While a stream is being captured, by this thread or another, what has to do with other streams goes on, and spoils
+/// nothing.
+void beside_a_capture(Communicator& world) {
+  const DeviceUnderTest device(own_device(world)), user(own_device(world));
+  constexpr std::size_t kBytes = 100'000;
+  const Buffer out(world, kBytes), in(world, kBytes);
+  const int other = 1 - world.rank();
+  const auto exchange = [&] {
+    const Buffer sum(world, kBytes);
+    world.sendrecv(out.span(stream_of(device)), other, in.span(stream_of(device)), other);
+    all_reduce(world, in.span(stream_of(device)), sum.span(stream_of(device)), bor);
+  };
+  put(device, out, 0, pattern(world.rank(), 0, kBytes));
+  for (const auto mode : {cuda::CaptureMode::global, cuda::CaptureMode::own}) {
+    const Captured captured(user, mode);
+    exchange();
+    captured.end();
+  }
+  std::promise<void> begun, exchanged;
+  auto captured = std::async(std::launch::async, [&] {
+    const Captured elsewhere(user, cuda::CaptureMode::global);
+    begun.set_value();
+    exchanged.get_future().wait();
+    elsewhere.end();
+  });
+  begun.get_future().wait();
+  exchange();
+  exchanged.set_value();
+  captured.get();
+  check(device, in, 0, pattern(other, 0, kBytes), "what came beside a capture");
+}
+
 /// What a stream waits for goes by the host, and its receiver comes long after the sender has left.
 void left_for_later(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -172,6 +225,7 @@ Acts message_streams() {
          Communicator group = world.subgroup({2, 0});
          if (group) wait_is_refused(group);
        }},
+      {"beside-a-capture", beside_a_capture},
       {"left-for-later", left_for_later},
       {"streams-wait-for-each-other", streams_wait_for_each_other},
   };

@@ -185,3 +185,16 @@ TEST_CASE("a stream whose wait the driver refuses holds nobody up", "[cuda][refu
   check_ranks(MESSAGE_RANK, 2, "wait-is-refused", variables);
   check_ranks(MESSAGE_RANK, 3, "wait-is-refused-in-a-group", variables);
 }
+
+TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][refusals]") {
+  const auto ended = run_ranks(MESSAGE_RANK, 2, "captured", {"RONDO_EAGER_LIMIT=64"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK(ended.err.empty());
+  for (const char* operation : {"isend", "irecv", "all_reduce", "all_gather", "wait_on"}) {
+    for (const std::string rank : {"0", "1"}) {
+      const std::string who = "[" + rank + "] rondo: rank " + rank + ": ";
+      CHECK_THAT(ended.out, ContainsSubstring(who + operation + ": got a stream that is being captured"));
+    }
+  }
+}

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/event_pool.hpp"
@@ -228,4 +229,39 @@ TEST_CASE("CUDA_VISIBLE_DEVICES says which devices there are, in which order, up
   }
   Child twice({"see"}, {"FAKECUDA_DEVICES=4", "CUDA_VISIBLE_DEVICES=1,1"});
   check_death(twice, "CUDA_VISIBLE_DEVICES: a device is named twice");
+}
+
+TEST_CASE("while a stream is being captured, what a graph would not hold fails and spoils it",
+          "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  const Driver& driver = device.driver();
+  const auto begin = driver_function<Result(StreamHandle, CaptureMode)>("cuStreamBeginCapture_v2");
+  const auto end = driver_function<Result(StreamHandle, void**)>("cuStreamEndCapture");
+  const auto asked = [&](CaptureMode thread) {
+    driver.must(driver.cuThreadExchangeStreamCaptureMode, &thread);
+    const Result result = driver.cuStreamQuery(device.stream.handle());
+    driver.must(driver.cuThreadExchangeStreamCaptureMode, &thread);
+    return result;
+  };
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::own, CaptureMode::relaxed}) {
+    for (const CaptureMode thread : {CaptureMode::global, CaptureMode::own, CaptureMode::relaxed}) {
+      for (const bool elsewhere : {false, true}) {
+        const bool minds = thread != CaptureMode::relaxed && mode != CaptureMode::relaxed &&
+                           (!elsewhere || (thread == CaptureMode::global && mode == CaptureMode::global));
+        INFO(static_cast<int>(mode) << ' ' << static_cast<int>(thread) << ' ' << elsewhere);
+        REQUIRE(begin(device.stream.handle(), mode) == Result::success);
+        Result result{};
+        if (elsewhere) {
+          std::thread([&] { result = asked(thread); }).join();
+        } else {
+          result = asked(thread);
+        }
+        CHECK(result == (minds ? Result::capture_unsupported : Result::success));
+        void* graph = nullptr;
+        CHECK(end(device.stream.handle(), &graph) == (minds ? Result::capture_invalidated : Result::success));
+        if (graph != nullptr) driver_function<Result(void*)>("cuGraphDestroy")(graph);
+      }
+    }
+  }
 }

@@ -34,6 +34,7 @@ RONDO_ENTRY(cuStreamQuery, cuStreamQuery);
 RONDO_ENTRY(cuStreamSynchronize, cuStreamSynchronize);
 RONDO_ENTRY(cuStreamWaitEvent, cuStreamWaitEvent);
 RONDO_ENTRY(cuStreamIsCapturing, cuStreamIsCapturing);
+RONDO_ENTRY(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode);
 RONDO_ENTRY(cuEventCreate, cuEventCreate);
 RONDO_ENTRY(cuEventDestroy, cuEventDestroy_v2);
 RONDO_ENTRY(cuEventRecord, cuEventRecord);

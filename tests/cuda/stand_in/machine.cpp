@@ -193,7 +193,7 @@ Result entered(const char* call) {
   }
   if (lost) return here.failing_code;
   const bool may_come_first = std::string_view(call) == "cuInit" || std::string_view(call) == "cuDriverGetVersion";
-  return initialised || may_come_first ? Result::success : Result::not_initialized;
+  return initialised || may_come_first ? minding_captures(call) : Result::not_initialized;
 }
 
 Result entered_in_context(const char* call) {

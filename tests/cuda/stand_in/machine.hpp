@@ -52,11 +52,13 @@ const Machine& machine();
 
 Uuid uuid_of(int device);
 
-/// At the start of every function of the driver: whether it is to fail, by injection, or since cuInit has not been
-/// called.
+/// At the start of every function of the driver: whether it is to fail, by injection, since cuInit has not been called,
+/// or since streams are being captured.
 Result entered(const char* call);
 /// The same where a context must be current.
 Result entered_in_context(const char* call);
+/// Of a call that a graph would not hold: it fails where there are captures that the thread is to mind, and they do.
+Result minding_captures(const char* call);
 /// cuInit succeeded.
 void set_initialised();
 

@@ -189,32 +189,3 @@ Result cuStreamSynchronize(StreamHandle stream) {
   stream_of(stream).synchronize();
   return Result::success;
 }
-
-Result cuStreamIsCapturing(StreamHandle stream, CaptureStatus* status) {
-  if (const Result result = entered("cuStreamIsCapturing"); result != Result::success) return result;
-  *status = stream_of(stream).capturing() ? CaptureStatus::active : CaptureStatus::none;
-  return Result::success;
-}
-
-// A graph is empty here: nothing that tests do may become part of one.
-
-Result cuStreamBeginCapture_v2(StreamHandle stream, int) {
-  if (const Result result = entered("cuStreamBeginCapture"); result != Result::success) return result;
-  return stream != nullptr && stream_of(stream).capture(true) ? Result::success : Result::invalid_value;
-}
-
-Result cuStreamEndCapture(StreamHandle handle, void** graph) {
-  if (const Result result = entered("cuStreamEndCapture"); result != Result::success) return result;
-  StreamState& stream = stream_of(handle);
-  if (!stream.capture(false)) return Result::invalid_value;
-  *graph = new int(stream.device);
-  count_live(stream.device, "graph(s)", 1);
-  return Result::success;
-}
-
-Result cuGraphDestroy(void* graph) {
-  if (const Result result = entered("cuGraphDestroy"); result != Result::success) return result;
-  const std::unique_ptr<int> device(static_cast<int*>(graph));
-  count_live(*device, "graph(s)", -1);
-  return Result::success;
-}

@@ -51,7 +51,7 @@ void wait_is_refused_in_a_group(Communicator& world) {
   if (!group) return;
   const cuda::buffer<float> data(group, 10);
   const auto call = [&] { broadcast(group, data.span(), 1); };
-  if (group.rank() == 1) return (void)refused(Errc::peer_failed, "rank 0 threw: broadcast", call);
+  if (group.rank() == 1) return (void)refused(Errc::peer_failed, "rank 0 threw: cuStreamWaitEvent", call);
   const Error error = driver_refuses("cuStreamWaitEvent", 2, call);
   require(error.rank() == 0 && error.peer() == 1, "the ranks of an error");
   require(std::string(error.what()).find("out of memory, rank 1") != std::string::npos, "the text of an error");

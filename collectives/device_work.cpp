@@ -41,7 +41,12 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event) {
 DeviceWork::DeviceWork(Operation& operation)
     : operation_(operation),
       peers_(operation.group().engine().device_peers()),
-      device_(*operation.group().engine().device().opened()) {}
+      device_(*operation.group().engine().device().opened()) {
+  const Group& group = operation.group();
+  for (int member = 0; member < group.size(); ++member) {
+    if (member != group.rank()) hold(peers_.hold(group.world_rank(member)));
+  }
+}
 
 DeviceWork::~DeviceWork() {
   if (ended_) return;

@@ -64,6 +64,9 @@ class DevicePeers {
   const cuda::ImportedEvents& events(int world_rank) const { return *remotes_.at(world_rank).events; }
   /// Such an event is not needed here any more, and may be used again.
   void used(int world_rank, cuda::EventTicket ticket);
+  /// As long as this is held, what is open of theirs stays so, also when they want to leave: events that are yet to be
+  /// waited for have no address by which they would be in use.
+  std::shared_ptr<void> hold(int world_rank) { return remotes_[world_rank].holders; }
   /// It leaves, or is gone: what it has not said it will not say.
   bool ends(int world_rank) const;
 
@@ -99,8 +102,10 @@ class DevicePeers {
     std::string why_not;   ///< that, or why memory of it could not be mapped the last time
     bool ends = false;     ///< what we have of it is to be closed
 
-    /// An operation that is not over has an address of its memory.
-    bool in_use() const noexcept { return imports && imports->in_use(); }
+    std::shared_ptr<void> holders = std::make_shared<char>();
+
+    /// An operation that is not over has an address of its memory, or needs its events.
+    bool in_use() const noexcept { return imports && (imports->in_use() || holders.use_count() > 1); }
   };
 
   /// There is one.

@@ -133,28 +133,30 @@ void nothing_on_either_side(Communicator& world) {
   counts[kSilent] = 0;
   const std::vector<std::size_t> own = is_silent ? std::vector<std::size_t>(counts.size()) : counts;
   for (int round = 0; round < 2; ++round) {
-    std::optional<Both<float>> in, out, part;
+    std::optional<Both<float>> in, out, gathered, part;
     if (!is_silent || round == 1) {
       in.emplace(world, device, kCount * (counts.size() - 1), world.rank());
       out.emplace(world, device, kCount * (counts.size() - 1), 7);
+      gathered.emplace(world, device, kCount * (counts.size() - 1), 7);
       part.emplace(world, device, kCount, world.rank() + 2);
     }
     const auto on_both = [&](const char* name, const auto& call) {
       if (is_silent) {
         const any_span<float> nothing;
-        for (int side = 0; side < 2; ++side) call(nothing, nothing, nothing);
+        for (int side = 0; side < 2; ++side) call(nothing, nothing, nothing, nothing);
         return;
       }
-      call(any(in->host()), any(out->host()), any(part->host()));
-      call(any(in->device()), any(out->device()), any(part->device()));
+      call(any(in->host()), any(out->host()), any(gathered->host()), any(part->host()));
+      call(any(in->device()), any(out->device()), any(gathered->device()), any(part->device()));
       out->check(name);
+      gathered->check(name);
       part->check(name);
     };
-    on_both("gather", [&](auto, auto all, auto own_part) { gather(world, own_part, all, counts, 0); });
-    on_both("scatter", [&](auto all, auto, auto own_part) { scatter(world, all, own_part, counts, 2); });
-    on_both("all_to_all", [&](auto from, auto to, auto) { all_to_all(world, from, to, own, own); });
-    on_both("all_to_all later", [&](auto from, auto to, auto own_part) {
-      Work first = igather(world, own_part, to, counts, 2), second = iall_to_all(world, from, to, own, own);
+    on_both("gather", [&](auto, auto, auto all, auto own_part) { gather(world, own_part, all, counts, 0); });
+    on_both("scatter", [&](auto all, auto, auto, auto own_part) { scatter(world, all, own_part, counts, 2); });
+    on_both("all_to_all", [&](auto from, auto to, auto, auto) { all_to_all(world, from, to, own, own); });
+    on_both("all_to_all later", [&](auto from, auto to, auto all, auto own_part) {
+      Work first = igather(world, own_part, all, counts, 2), second = iall_to_all(world, from, to, own, own);
       second.wait();
       first.wait();
     });

@@ -134,9 +134,9 @@ TEST_CASE("collectives that write past the caches get every byte right", "[colle
       std::vector<Long> longer_than_a_piece(7, Long{});
       longer_than_a_piece[6][1999] = 3;
       all_reduce(world, std::span(longer_than_a_piece), commuting([](const Long& a, const Long& b) {
-                   Long sum = a;
-                   sum[1999] += b[1999];
-                   return sum;
+                   Long total = a;
+                   total[1999] += b[1999];
+                   return total;
                  }),
                  {Algorithm::sliced});
       require(longer_than_a_piece[6][1999] == 3U * static_cast<unsigned>(world.size()), "long elements");

@@ -1,36 +1,15 @@
-#include <algorithm>
 #include <csignal>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "tests/cuda/device_ranks.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/message_jobs.hpp"
 
 // Messages of memory of devices, between processes under rondo-run (message_rank.cpp).
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
 using rondo::testing::is_stand_in;
-
-namespace {
-
-/// Longer messages are none that go without their receiver, which have tests of their own.
-std::vector<std::string> with_long_messages(std::vector<std::string> variables) {
-  variables.emplace_back("RONDO_EAGER_LIMIT=64");
-  return variables;
-}
-
-Launched::Ended run_messages(int number, const std::string& act, const std::vector<std::string>& variables = {}) {
-  return run_ranks(MESSAGE_RANK, number, act, with_long_messages(variables));
-}
-
-void check_messages(int number, const std::string& act, const std::vector<std::string>& variables = {}) {
-  check_ranks(MESSAGE_RANK, number, act, with_long_messages(variables));
-}
-
-}  // namespace
 
 TEST_CASE("messages between devices and hosts arrive whole, by every transport", "[cuda][messages]") {
   const std::string transport = GENERATE("shm", "unix", "tcp");
@@ -166,107 +145,6 @@ TEST_CASE("threads of a rank have messages at a time, and collectives on communi
   }
 }
 
-TEST_CASE("managed memory is of the device that it was made for", "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const auto ended = run_messages(2, "managed-first", {"FAKECUDA_DEVICES=2"});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-}
-
-TEST_CASE("a rank's device is that with its number on the host, of those that it sees", "[cuda][messages]") {
-  check_ranks(MESSAGE_RANK, 3, "first-memory");
-  if (!is_stand_in()) return;
-  const std::string swapped = "RONDO_LOCAL_RANK=$((2 - $RONDO_RANK))";
-  for (const char* const visible : {"CUDA_VISIBLE_DEVICES=0,1,2,3", "CUDA_VISIBLE_DEVICES=3,1"}) {
-    const auto ended = run_ranks_with_own(swapped, MESSAGE_RANK, 3, "first-memory", {"FAKECUDA_DEVICES=4", visible});
-    INFO(visible << ": " << ended.out << ended.err);
-    CHECK(ended.status == 0);
-  }
-}
-
-TEST_CASE("ranks that see one device each map each other's memory where those reach each other",
-          "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const std::string visible = "CUDA_VISIBLE_DEVICES=$RONDO_RANK";
-  for (const char* const act : {"around", "many", "coming-and-going", "sender-is-behind", "stream-waits"}) {
-    const auto ended =
-        run_ranks_with_own(visible, MESSAGE_RANK, 2, act, with_long_messages({"FAKECUDA_DEVICES=2", "RONDO_LOG=info"}));
-    INFO(act << ": " << ended.out << ended.err);
-    CHECK(ended.status == 0);
-    CHECK_THAT(ended.err, ContainsSubstring("rank 0: the device is another, which is not visible here: its memory is "
-                                            "read by CUDA IPC"));
-    CHECK_THAT(ended.err, !ContainsSubstring("goes through the host"));
-  }
-  // Otherwise the log says, once, that they do not.
-  const auto ended = run_ranks_with_own(visible, MESSAGE_RANK, 2, "around",
-                                        with_long_messages({"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"}));
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  CHECK(lines_of(ended.err).size() == 2);
-  CHECK_THAT(ended.err, ContainsSubstring("rank 0: device memory goes through the host: rank 1: this process does not "
-                                          "see its device (CUDA_VISIBLE_DEVICES): cuIpcOpenMemHandle_v2: got "
-                                          "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)"));
-}
-
-TEST_CASE("ranks that number the same devices differently know that they are the same", "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const auto ended =
-      run_ranks_with_own("CUDA_VISIBLE_DEVICES=$RONDO_RANK,$((1 - $RONDO_RANK))", MESSAGE_RANK, 2, "around",
-                         with_long_messages({"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=info"}));
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  // Rank 1's device 1 is what rank 0 calls 0.
-  CHECK_THAT(ended.err, ContainsSubstring("rank 1: the device is shared"));
-  CHECK_THAT(ended.err, !ContainsSubstring("goes through the host"));
-}
-
-TEST_CASE("long messages that go through the host do so in pieces, a few at a time", "[cuda][messages]") {
-  const std::string transport = GENERATE("shm", "unix", "tcp");
-  // Where memory is shared, these devices do not reach each other.
-  const std::vector<std::string> variables{"RONDO_TRANSPORT=" + transport, "FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none"};
-  if (transport == "shm" && !is_stand_in()) return;
-  const auto check = [&](int number, const std::string& act, const std::string& variable = "FAKECUDA_SEED=0") {
-    auto all = variables;
-    all.push_back(variable);
-    const auto ended = run_messages(number, act, all);
-    INFO(transport << ' ' << act << ": " << ended.out << ended.err);
-    CHECK(ended.status == 0);
-  };
-  check(2, transport == "shm" ? "few-pieces-in-slots" : "few-pieces");
-  for (const char* const act : {"long-streams-apart", "long-truncated", "host-goes-on"}) check(2, act);
-  for (const char* const seed : {"FAKECUDA_SEED=1", "FAKECUDA_SEED=2"}) {
-    check(3, "long-around", seed);
-    check(2, "many-long", seed);
-    check(2, "streams-wait-for-all", seed);
-  }
-  if (!is_stand_in()) return;
-  // What cannot be pinned is copied all the same.
-  check(2, "streams-wait-for-all", "FAKECUDA_FAIL=cuMemHostRegister:1:2");
-  check(2, "sender-gives-up");
-  check(2, "receiver-gives-up");
-  check(2, "piece-fails-at-sender", "FAKECUDA_FAIL=cuMemcpyDtoHAsync:3:700");
-  check(2, "piece-fails-at-receiver", "FAKECUDA_FAIL=cuMemcpyHtoDAsync:3:700");
-}
-
-TEST_CASE("where slots cannot be made, or not be mapped, pieces go by the link, and the log says why",
-          "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const auto run = [](const std::string& act) {
-    return run_messages(2, act, {"RONDO_TRANSPORT=shm", "FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=info"});
-  };
-  const auto not_made = run("slots-not-made");
-  INFO(not_made.out << not_made.err);
-  CHECK(not_made.status == 0);
-  CHECK_THAT(not_made.err, ContainsSubstring("rank 0: 2097152 bytes of shared memory are not to be had: limit of file "
-                                             "sizes (ulimit -f)"));
-  // A sanitizer needs descriptors of its own.
-  if (SANITIZED) return;
-  const auto not_mapped = run("slots-not-mapped");
-  INFO(not_mapped.out << not_mapped.err);
-  CHECK(not_mapped.status == 0);
-  CHECK_THAT(not_mapped.err, ContainsSubstring("rank 1: 2097152 bytes of shared memory were not mapped"));
-}
-
 TEST_CASE("a capture of one stream and messages of others do not touch each other", "[cuda][messages]") {
   check_messages(2, "beside-a-capture");
   check_ranks(MESSAGE_RANK, 2, "beside-a-capture", {"RONDO_TRANSPORT=tcp"});
@@ -286,83 +164,6 @@ TEST_CASE("a rank that is killed fails the messages of devices with it", "[cuda]
   CHECK(ended.status == 128 + SIGKILL);
   CHECK_THAT(ended.out, ContainsSubstring("rank 1 died: killed by SIGKILL"));
   CHECK_THAT(ended.err, !ContainsSubstring("rank 0 failed"));
-}
-
-TEST_CASE("what cannot be mapped goes through the host, and the log says why once", "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const std::string call = GENERATE("cuIpcOpenMemHandle", "cuIpcGetMemHandle", "cuIpcOpenEventHandle");
-  const auto ended = run_messages(3, "around", {"FAKECUDA_FAIL=" + call + ":1:2"});
-  INFO(call << ": " << ended.out << ended.err);
-  CHECK(ended.status == 0);
-  for (const char* rank : {"0", "1", "2"}) {
-    CHECK_THAT(ended.err, ContainsSubstring(std::string("rank ") + rank + ": device memory goes through the host: "));
-  }
-  CHECK(lines_of(ended.err).size() == 3);
-}
-
-TEST_CASE("where no more can be mapped, what nobody uses makes room", "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const std::string most = "FAKECUDA_MAPPABLE=" + std::to_string(3 << 21);
-  check_messages(3, "more-than-fits", {most});
-  check_messages(3, "more-than-fits", {most, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
-}
-
-TEST_CASE("where all that is mapped is in use, the rest goes through the host, which the log says once",
-          "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const auto ended = run_messages(3, "no-room", {"FAKECUDA_MAPPABLE=" + std::to_string(1 << 21)});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  CHECK(lines_of(ended.err).size() == 1);
-  CHECK_THAT(ended.err, ContainsSubstring("rank 1: device memory goes through the host: cuIpcOpenMemHandle_v2: got "
-                                          "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory, rank 2, 2097152 bytes"));
-}
-
-TEST_CASE("between devices over PCIe the sender writes", "[cuda][messages][stand-in]") {
-  if (!is_stand_in()) return;
-  const std::vector<std::string> machine{"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"};
-  for (const char* const act : {"around", "many", "coming-and-going", "sender-is-behind", "receiver-is-behind",
-                                "sender-leaves", "stream-waits", "streams-apart"}) {
-    check_messages(2, act, machine);
-  }
-  auto words = machine;
-  words.emplace_back("FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700");
-  const auto ended = run_messages(2, "write-fails", words);
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  words = machine;
-  words.emplace_back("RONDO_LOG=info");
-  CHECK_THAT(run_messages(2, "many", words).err,
-             ContainsSubstring("rank 1: the device is another, over PCIe: its memory is read by CUDA IPC, or written"));
-}
-
-TEST_CASE("memory that others cannot map goes through the host, and the log says why once", "[cuda][messages]") {
-  const auto ended = run_messages(2, "unmappable");
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  CHECK_THAT(ended.err, ContainsSubstring("memory pool") && ContainsSubstring("it is managed") &&
-                            ContainsSubstring("cuMemCreate, perhaps"));
-  CHECK(lines_of(ended.err).size() == 6);
-}
-
-TEST_CASE("between ranks that are apart memory goes through the host, and the log says so once", "[cuda][messages]") {
-  const auto ended = run_messages(2, "many", {"RONDO_TRANSPORT=tcp", "RONDO_LOG=info"});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  const auto lines = lines_of(ended.err);
-  CHECK(std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
-          return line.find("through the host: some ranks are on other hosts") != std::string::npos;
-        }) == 2);
-}
-
-TEST_CASE("ranks of one process send memory of their device through the host, and the log says why once",
-          "[cuda][messages]") {
-  const auto ended = run_messages(1, "threads");
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  const auto lines = lines_of(ended.err);
-  CHECK(lines.size() == 3);
-  for (const std::string& line : lines) CHECK_THAT(line, ContainsSubstring("it is a thread of the same process"));
 }
 
 TEST_CASE("messages one after the other never run out of events", "[cuda][messages][stand-in]") {

@@ -103,7 +103,7 @@ bool DirectPort::soon(Test done, int from, int to) {
     habits.brought(1);
     return true;
   }
-  const bool crowded = engine.settings().idle.spin == Duration::zero();
+  const IdlePolicy& policy = engine.settings().idle;
   habits.expect(0);
   const auto core_is_wanted = [&] {
     if (call_.root >= 0) return true;
@@ -117,12 +117,17 @@ bool DirectPort::soon(Test done, int from, int to) {
   int yields = 0;
   for (int round = 0; round < kRounds; ++round) {
     for (int look = 0; look < kLooksPerRound; ++look) {
-      if (all_done()) return true;
+      if (!all_done()) continue;
+      if (yields > 0) habits.learn(true, true, policy);
+      return true;
     }
-    if (!crowded) continue;
+    if (!habits.shares_core()) continue;
     if (round == 0) now = engine.clock().now();
     if (habits.yields_are_long(now) || yields == kCrowdedYields) return false;
-    if (!core_is_wanted()) continue;
+    if (!core_is_wanted()) {
+      habits.learn(true, false, policy);
+      continue;
+    }
     now = habits.yield(engine.clock(), now);
     ++yields;
   }

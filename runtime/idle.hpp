@@ -14,6 +14,7 @@ namespace rondo::detail {
 /// How long a rank looks for news before it gives its core away. With a core for each rank, looking is cheaper than
 /// anything; with more ranks than cores, whoever looks keeps the core from whoever has the news.
 struct IdlePolicy {
+  static constexpr int kPollsOnSharedCore = 4;
   int polls = 20;                                     ///< look again at once, so often, without asking what time it is
   int system_polls = 20;                              ///< the same where each look is a system call
   Duration spin{std::chrono::microseconds(50)};       ///< then for so long at the most
@@ -24,7 +25,7 @@ struct IdlePolicy {
   static IdlePolicy for_ranks(int ranks_here, int usable_cores) {
     IdlePolicy policy;
     if (ranks_here > usable_cores) {
-      policy.polls = 4;
+      policy.polls = kPollsOnSharedCore;
       policy.system_polls = 0;
       policy.spin = policy.least_spin = Duration::zero();
     }
@@ -39,6 +40,8 @@ class IdleHabits {
 
   /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
   static constexpr Duration kLongYield = std::chrono::milliseconds(1);
+  /// One that took no longer found nobody else there.
+  static constexpr Duration kVainYield = std::chrono::microseconds(1);
   /// Unless it brought so much news for each such time.
   static constexpr std::size_t kWorthwhile = 16;
   /// Then no yield is tried for a while: at first for about what it has cost, for longer each time, and for less again
@@ -52,6 +55,7 @@ class IdleHabits {
     ::sched_yield();
     const Time after = clock.now();
     Yields& yields = yields_[many_];
+    useful_yield_ = after - before > kVainYield && after - before <= kLongYield;
     if (after - before > kLongYield) {
       long_yield_ = after - before;
       brought_ = 0;
@@ -86,6 +90,20 @@ class IdleHabits {
   }
   void forget_long_yields() noexcept { yields_ = {}; }
 
+  /// A wait is over: whether it would have paid to spin through it, and whether it ended with a yield.
+  void learn(bool spinning_pays, bool yielded, const IdlePolicy& policy) noexcept {
+    constexpr Duration kLeast = std::chrono::microseconds(1);
+    if (yielded && useful_yield_ && policy.least_spin < policy.spin) {
+      spin = spin > kLeast ? spin / 2 : Duration::zero();
+    } else if (spinning_pays) {
+      spin = std::min(std::max(2 * spin, kLeast), policy.spin);
+    } else {
+      spin = std::max(spin / 2, std::min(policy.least_spin, policy.spin));
+    }
+  }
+  /// Whoever has the news is on this core, too: because ranks are many, or because the system has put them there, as it
+  /// may where others compute.
+  bool shares_core() const noexcept { return spin == Duration::zero(); }
   Duration spin;  ///< how long it has paid to spin of late
 
  private:
@@ -94,7 +112,8 @@ class IdleHabits {
     Duration avoided = kLeastAvoided;
   };
 
-  Duration long_yield_{};  ///< the last yield, if it was long and it is not known yet what it brought
+  bool useful_yield_ = false;  ///< the last one had somebody else go on, for a short time
+  Duration long_yield_{};      ///< the last yield, if it was long and it is not known yet what it brought
   std::size_t brought_ = 0;
   Yields before_long_yield_;
   std::array<Yields, 2> yields_;  ///< while few bytes are moved, while many are
@@ -113,13 +132,15 @@ class Idle {
     if (polls_ == 0) return;
     polls_ = 0;
     // It has paid to spin if that would have bridged the wait; if not, somebody else may have needed this core.
-    const bool paid = !std::exchange(waits_, false) || clock_.now() - since_ < policy_.spin;
-    habits_.spin = paid ? std::min(2 * habits_.spin, policy_.spin)
-                        : std::max(habits_.spin / 2, std::min(policy_.least_spin, policy_.spin));
+    const bool pays = !std::exchange(waits_, false) || clock_.now() - since_ < policy_.spin;
+    habits_.learn(pays, std::exchange(yielded_, false), policy_);
   }
 
   Step next(bool polled_system) {
-    const int polls = polled_system ? policy_.system_polls : policy_.polls;
+    yielded_ = false;
+    const int system_polls = habits_.shares_core() ? 0 : policy_.system_polls;
+    const int own_polls = habits_.shares_core() ? IdlePolicy::kPollsOnSharedCore : policy_.polls;
+    const int polls = polled_system ? system_polls : own_polls;
     if (++polls_ <= polls) return Step::again;
     const Time now = clock_.now();
     if (!waits_) since_ = looked_ = now;
@@ -129,7 +150,8 @@ class Idle {
       return Step::look;
     }
     if (now - since_ < habits_.spin) return Step::spin;
-    return now - since_ >= policy_.yield || habits_.yields_are_long(now) ? Step::sleep : Step::yield;
+    yielded_ = now - since_ < policy_.yield && !habits_.yields_are_long(now);
+    return yielded_ ? Step::yield : Step::sleep;
   }
 
  private:
@@ -137,7 +159,8 @@ class Idle {
   const Clock& clock_;
   IdleHabits& habits_;
   int polls_ = 0;
-  bool waits_ = false;  ///< since then, longer than the first looks
+  bool waits_ = false;    ///< since then, longer than the first looks
+  bool yielded_ = false;  ///< before the last look
   Time since_{};
   Time looked_{};
 };

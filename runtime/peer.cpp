@@ -218,9 +218,8 @@ void Peer::cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator) 
 
 std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type, std::span<std::byte> buffer) {
   if (!link_ || gone_ || !group.awaits_nothing()) return std::nullopt;
-  const bool crowded = engine_.settings().idle.spin == Duration::zero();
   FrameHeader header;
-  for (int looks = crowded ? 1 : kLooks; looks > 0; --looks) {
+  for (int looks = engine_.progress().habits().shares_core() ? 1 : kLooks; looks > 0; --looks) {
     const auto payload = link_->arrived(header);
     if (!payload) continue;
     const bool wanted = header.kind == FrameKind::eager && header.context == FrameHeader::point_to_point &&

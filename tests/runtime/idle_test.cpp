@@ -109,3 +109,61 @@ TEST_CASE("a rank with a core of its own looks again, system call or not", "[run
   for (int look = 0; look < policy.polls; ++look) CHECK(idle.next(true) == Idle::Step::again);
   CHECK(idle.next(true) == Idle::Step::spin);
 }
+
+namespace {
+
+/// A rank with a core of its own, as it seemed, that has waited some times for news that came of a yield of such a
+/// length.
+struct Yielding {
+  SteppingClock clock;
+  IdlePolicy policy = IdlePolicy::for_ranks(2, 2);
+  IdleHabits habits{policy};
+  Idle idle{policy, clock, habits};
+
+  void wait(Duration yield) {
+    clock.step = 1us;
+    while (idle.next(false) != Idle::Step::yield) clock.now();
+    yield_for(clock, habits, yield);
+    idle.moved();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a rank that gets its news by yielding shares its core with whoever has them", "[runtime][idle]") {
+  Yielding rank;
+  CHECK_FALSE(rank.habits.shares_core());
+  for (int i = 0; i < 10; ++i) rank.wait(5us);
+  CHECK(rank.habits.shares_core());
+  CHECK(rank.idle.next(true) == Idle::Step::yield);
+
+  SECTION("until a yield finds nobody else there") {
+    rank.wait(200ns);
+    CHECK_FALSE(rank.habits.shares_core());
+  }
+  SECTION("until news come before it yields") {
+    rank.idle.moved();
+    CHECK(rank.habits.shares_core());
+    CHECK(rank.idle.next(false) == Idle::Step::again);
+    rank.idle.moved();
+    CHECK_FALSE(rank.habits.shares_core());
+  }
+}
+
+TEST_CASE("a rank that yields to whoever computes has a core of its own all the same", "[runtime][idle]") {
+  Yielding rank;
+  for (int i = 0; i < 10; ++i) {
+    rank.habits.forget_long_yields();
+    rank.wait(3ms);
+  }
+  CHECK_FALSE(rank.habits.shares_core());
+}
+
+TEST_CASE("who is told how long to spin does so wherever the news come from", "[runtime][idle]") {
+  Yielding rank;
+  rank.policy.spin = rank.policy.least_spin = 20us;
+  IdleHabits habits(rank.policy);
+  yield_for(rank.clock, habits, 5us);
+  for (int i = 0; i < 10; ++i) habits.learn(true, true, rank.policy);
+  CHECK(habits.spin == 20us);
+}

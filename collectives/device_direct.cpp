@@ -161,7 +161,7 @@ class OnDevices {
     }
     arguments.count = count;
     arguments.ranks = size_;
-    if (count > 0) reduction_.kernels->direct(reduction_.functions, arguments, work_.device().collectives.stream());
+    if (count > 0) reduction_.kernels->direct(reduction_.functions, arguments, work_.stream());
   }
 
   static void* pointer(cuda::Address address) { return reinterpret_cast<void*>(address); }

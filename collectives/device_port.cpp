@@ -167,14 +167,14 @@ void DevicePort::combine(State& state, cuda::Address own, cuda::Address other, c
   const cuda::Address right = side == Side::right ? other : own;
   const cuda::CombineArguments arguments{reinterpret_cast<const void*>(left), reinterpret_cast<const void*>(right),
                                          reinterpret_cast<void*>(state.memory.address(into)), into.count};
-  state.reduction.kernels->combine(state.reduction.functions, arguments, state.work.device().collectives.stream());
+  state.reduction.kernels->combine(state.reduction.functions, arguments, state.work.stream());
 }
 
 void DevicePort::finish(const Range& range) {
   const DeviceReduction& reduction = state_->reduction;
   if (range.count == 0 || reduction.functions.divide == nullptr) return;
   const cuda::DivideArguments arguments{reinterpret_cast<void*>(state_->memory.address(range)), range.count, size()};
-  reduction.kernels->divide(reduction.functions, arguments, state_->work.device().collectives.stream());
+  reduction.kernels->divide(reduction.functions, arguments, state_->work.stream());
 }
 
 }  // namespace rondo::detail

@@ -41,7 +41,8 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event) {
 DeviceWork::DeviceWork(Operation& operation)
     : operation_(operation),
       peers_(operation.group().engine().device_peers()),
-      device_(*operation.group().engine().device().opened()) {
+      device_(*operation.group().engine().device().opened()),
+      queue_(device_.queue_of(operation.group().id())) {
   const Group& group = operation.group();
   for (int member = 0; member < group.size(); ++member) {
     if (member != group.rank()) hold(peers_.hold(group.world_rank(member)));
@@ -51,7 +52,7 @@ DeviceWork::DeviceWork(Operation& operation)
 DeviceWork::~DeviceWork() {
   if (ended_) return;
   try {
-    device_.collectives.mark([held = held_](const std::exception_ptr&) {});
+    queue_->mark([held = held_](const std::exception_ptr&) {});
   } catch (const cuda::CudaError&) {
     // It is held all the same.
   }
@@ -62,7 +63,7 @@ DeviceWork::~DeviceWork() {
 void DeviceWork::follow(const DeviceBuffer& buffer) {
   const cuda::Current current(device_.context);
   const cuda::Driver& driver = device_.context.driver();
-  driver.must(driver.cuStreamWaitEvent, device_.collectives.stream(), buffer.before, 0U);
+  driver.must(driver.cuStreamWaitEvent, stream(), buffer.before, 0U);
   followed_.push_back(buffer.before);
 }
 
@@ -77,7 +78,7 @@ Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
 bool DeviceWork::try_record(cuda::EventTicket& ticket, int users) {
   const Group& group = operation_.group();
   if (group.poisoned()) return true;  // nobody would give it back
-  const auto taken = device_.events.record(device_.collectives.stream(), users, group.id());
+  const auto taken = device_.events.record(stream(), users, group.id());
   if (taken) ticket = *taken;
   return taken.has_value();
 }
@@ -86,7 +87,7 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   if (ticket == kNothing) return;
   const int world_rank = operation_.group().world_rank(member);
   if (!peers_.reaches(world_rank)) return lost_.push_back(member);
-  peers_.events(world_rank).wait(ticket, device_.collectives.stream(), member);
+  peers_.events(world_rank).wait(ticket, stream(), member);
   waits_.push_back({member, ticket, recorded_});
 }
 
@@ -140,13 +141,12 @@ template <typename Copy, typename To, typename From>
 void DeviceWork::queue(Copy cuda::Driver::*copy, To to, From from, std::size_t bytes, int member) {
   const cuda::Current current(device_.context);
   const cuda::Driver& driver = device_.context.driver();
-  driver.must(cuda::CudaFacts{.peer = member, .bytes = bytes}, driver.*copy, to, from, bytes,
-              device_.collectives.stream());
+  driver.must(cuda::CudaFacts{.peer = member, .bytes = bytes}, driver.*copy, to, from, bytes, stream());
 }
 
 Task DeviceWork::come() {
   const auto here = std::make_shared<DeviceEvent>();
-  device_.collectives.mark(DeviceEvent::ended(here));
+  queue_->mark(DeviceEvent::ended(here));
   Task came = over(operation_, here);
   co_await came;
 }
@@ -178,7 +178,7 @@ bool DeviceWork::awaits(int member) const {
 
 Task DeviceWork::end() {
   const auto here = std::make_shared<DeviceEvent>();
-  last_ = device_.collectives.mark(DeviceEvent::ended(here, held_));
+  last_ = queue_->mark(DeviceEvent::ended(here, held_));
   static constexpr bool kNever = false;
   const auto awaited = [this](int member) { return awaits(member); };
   Until done(operation_, IsOver<decltype(awaited)>{lost_.empty() ? here->over : kNever, awaited}, 1);
@@ -190,7 +190,7 @@ Task DeviceWork::end() {
 
 bool DeviceWork::order(CudaStream stream) const {
   try {
-    return last_ && !ended_ && device_.collectives.order(*last_, handle_of(stream));
+    return last_ && !ended_ && queue_->order(*last_, handle_of(stream));
   } catch (const cuda::CudaError& error) {
     throw error_of(error, "wait_on");
   }

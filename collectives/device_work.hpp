@@ -26,9 +26,9 @@ struct DeviceEvent {
 /// To be awaited; throws what went wrong, which is a CudaError. No member can help it.
 Task over(Operation& operation, std::shared_ptr<DeviceEvent> event);
 
-/// What one collective has this rank's device do: all in order on the stream of collectives, where the device waits for
-/// others by itself, and the host for nothing but the end. Every wait is queued after the record that it is for, so
-/// what has been queued always drains. Throws CudaErrors.
+/// What one collective has this rank's device do: all in order on the stream of its communicator's collectives, where
+/// the device waits for others by itself, and the host for nothing but the end. Every wait is queued after the record
+/// that it is for, so what has been queued always drains. Throws CudaErrors.
 class DeviceWork {
  public:
   explicit DeviceWork(Operation& operation);
@@ -38,7 +38,7 @@ class DeviceWork {
   DeviceWork& operator=(const DeviceWork&) = delete;
 
   Operation& operation() const noexcept { return operation_; }
-  RankDevice::Opened& device() const noexcept { return device_; }
+  cuda::StreamHandle stream() const noexcept { return queue_->stream(); }
 
   // Order.
   /// All that follows comes after what the buffer's own stream had been given.
@@ -96,6 +96,7 @@ class DeviceWork {
   Operation& operation_;
   DevicePeers& peers_;
   RankDevice::Opened& device_;
+  const std::shared_ptr<cuda::Copies> queue_;
   std::vector<cuda::EventHandle> followed_;
   int recorded_ = 0;
   std::vector<Wait> waits_;

@@ -54,8 +54,7 @@ RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
       events(context, kEvents),
       exports(driver),
       staging(context),
-      copies(context, local_events),
-      collectives(context, local_events) {
+      copies(context, local_events) {
   driver.must(driver.cuDeviceGetUuid, &uuid, number);
   load_reductions();
 }
@@ -72,6 +71,20 @@ void RankDevice::Opened::load_reductions() {
   }
 }
 
+std::shared_ptr<cuda::Copies> RankDevice::Opened::queue_of(std::uint64_t communicator) {
+  const auto used = std::find_if(queues.begin(), queues.end(), [&](const Queue& queue) {
+    return queue.communicator == communicator && !queue.free();
+  });
+  if (used != queues.end()) return used->copies;
+  const auto free = std::find_if(queues.begin(), queues.end(), [](const Queue& queue) { return queue.free(); });
+  if (free == queues.end() && queues.size() < kMostQueues) {
+    return queues.emplace_back(Queue{std::make_shared<cuda::Copies>(context, local_events), communicator}).copies;
+  }
+  Queue& queue = free != queues.end() ? *free : queues[communicator % kMostQueues];
+  queue.communicator = communicator;
+  return queue.copies;
+}
+
 RankDevice::~RankDevice() {
   stop();
   if (stuck_) leave_to_driver(std::shared_ptr<Opened>(std::move(opened_)));
@@ -82,9 +95,18 @@ RankDevice::~RankDevice() {
 
 // What is under way.
 
-std::size_t RankDevice::poll() { return opened_ ? opened_->copies.poll() + opened_->collectives.poll() : 0; }
+std::size_t RankDevice::poll() {
+  if (!opened_) return 0;
+  std::size_t moved = opened_->copies.poll();
+  for (std::size_t i = 0; i < opened_->queues.size(); ++i) moved += opened_->queues[i].copies->poll();
+  return moved;
+}
 
-bool RankDevice::busy() const noexcept { return opened_ && !(opened_->copies.idle() && opened_->collectives.idle()); }
+bool RankDevice::busy() const noexcept {
+  if (!opened_) return false;
+  const auto idle = [](const Opened::Queue& queue) { return queue.copies->idle(); };
+  return !opened_->copies.idle() || !std::all_of(opened_->queues.begin(), opened_->queues.end(), idle);
+}
 
 void RankDevice::note_wait(CudaStream stream) {
   (void)streams_wait();  // forgets those that do not
@@ -108,8 +130,9 @@ bool RankDevice::streams_wait() noexcept {
 
 void RankDevice::stop(std::chrono::nanoseconds patience, bool after_failure) noexcept {
   if (!opened_ || stuck_) return;
-  const bool copied = opened_->copies.stop(patience);
-  stuck_ = !opened_->collectives.stop(patience) || !copied || (after_failure && streams_wait());
+  stuck_ = !opened_->copies.stop(patience);
+  for (const Opened::Queue& queue : opened_->queues) stuck_ |= !queue.copies->stop(patience);
+  stuck_ |= after_failure && streams_wait();
 }
 
 void RankDevice::leave_to_driver(std::shared_ptr<void> held) {

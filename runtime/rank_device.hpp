@@ -111,11 +111,21 @@ class RankDevice {
     cuda::ExportRegistry exports;
     cuda::Staging staging;
     cuda::Copies copies;                                ///< of messages
-    cuda::Copies collectives;                           ///< all that collectives queue
     std::multimap<std::size_t, cuda::Address> scratch;  ///< that nobody uses, by its size
     /// Loaded with the rest: later that might wait for the device to drain, in the middle of the user's work.
     std::optional<cuda::Reductions> reductions;
     std::string why_no_reductions;  ///< none were compiled, or none for this device
+
+    /// Where the collectives of a communicator are queued: those of one come one after the other, those of several do
+    /// not wait for each other's streams. Throws CudaError.
+    std::shared_ptr<cuda::Copies> queue_of(std::uint64_t communicator);
+    struct Queue {
+      std::shared_ptr<cuda::Copies> copies;
+      std::uint64_t communicator;
+      bool free() const noexcept { return copies.use_count() == 1 && copies->idle(); }
+    };
+    static constexpr std::size_t kMostQueues = 32;  ///< with more communicators at a time, some share one
+    std::vector<Queue> queues;
 
    private:
     void load_reductions();

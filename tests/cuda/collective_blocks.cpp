@@ -40,6 +40,30 @@ void many_direct(Communicator& world) { many_at_a_time(world, {Algorithm::sliced
 
 void many_by_messages(Communicator& world) { many_at_a_time(world, {Algorithm::ring}); }
 
+/// A stream that does not go on keeps collectives of its own communicator waiting, and no others.
+void communicators_apart(Communicator& world) {
+  const DeviceUnderTest device(own_device(world)), second(own_device(world));
+  Communicator other = world.dup();
+  Both<std::int64_t> late(world, device, 1000, world.rank());
+  Both<std::int64_t> early(other, second, 1000, world.rank() + 1);
+  for (const Algorithm algorithm : {Algorithm::leader, Algorithm::sliced, Algorithm::ring}) {
+    // What is mapped may have to wait for the device.
+    all_reduce(world, late.device(), max, {algorithm});
+    all_reduce(other, early.device(), max, {algorithm});
+    HeldStream held(device);
+    Work work = iall_reduce(world, late.device(), sum, {algorithm});
+    all_reduce(other, early.device(), sum, {algorithm});
+    held.let_go();
+    work.wait();
+    all_reduce(world, late.host(), max);
+    all_reduce(other, early.host(), max);
+    all_reduce(world, late.host(), sum);
+    all_reduce(other, early.host(), sum);
+    late.check("behind a stream that was held");
+    early.check("beside one");
+  }
+}
+
 /// Blocks of these lengths, on the host and on the device: the same bits.
 class ByCounts {
  public:
@@ -219,6 +243,7 @@ Acts collective_blocks() {
   return {
       {"many-direct", many_direct},
       {"many-by-messages", many_by_messages},
+      {"communicators-apart", communicators_apart},
       {"by-counts", by_counts},
       {"nothing-on-either-side", nothing_on_either_side},
       {"some-on-either-side", some_on_either_side},

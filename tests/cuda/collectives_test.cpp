@@ -35,6 +35,10 @@ TEST_CASE("collectives on devices in groups whose ranks are not the world's", "[
   if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 4, "in-groups", {"FAKECUDA_DEVICES=2"});
 }
 
+TEST_CASE("collectives of one communicator do not wait for streams of another's", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 2, "communicators-apart", {"RONDO_TIMEOUT=20"});
+}
+
 TEST_CASE("deterministic sums on devices have the bits that they have on the host", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 3, "deterministic");
 }

@@ -33,8 +33,8 @@ constexpr const char* kCompareDescription =
 
 constexpr const char* kCompareFooter =
     "rondo runs with RONDO_TRANSPORT auto and tcp. On the path `default` every library takes what it takes by itself.\n"
-    "`sockets` and `memory` are no libraries and not counted: a bare spinning ping-pong over TCP; and bare lines of\n"
-    "shared memory, or for long data process_vm_readv, where that is all that a call takes.\n"
+    "`sockets` and `memory` are no libraries and not counted: every operation over bare TCP sockets; and bare lines\n"
+    "of shared memory, or for long data process_vm_readv, where that is all that a call takes.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
     "Exit status: 0 good, 1 a cell above --fail-above or not measured on rondo, 2 bad usage, 3 could not run.";

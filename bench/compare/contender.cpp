@@ -136,8 +136,7 @@ void add_gloo(const Collector& to) {
 }
 
 void add_sockets(const Collector& to) {
-  to.add(std::string(kSockets), "bare", Path::tcp, {{own_path(), "raw", "loops"}, {}}, false,
-         [](const Loop& loop) { return facts(loop.operation).point_to_point(); });
+  to.add(std::string(kSockets), "bare", Path::tcp, {{own_path(), "raw", "loops", "-n", "RANKS"}, {}});
 }
 
 void add_memory(const Collector& to) {

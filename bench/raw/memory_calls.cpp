@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "bench/peers/peer.hpp"
+#include "bench/raw/moves.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -49,35 +50,14 @@ struct MemoryWire {
   void recv_window(std::span<float>, int, int) { throw std::logic_error("one message at a time"); }
 };
 
-/// Who reads whose input, from where to where.
-struct Moves {
-  Operation operation;
-  std::size_t block;  ///< bytes
-  int rank;
-
-  bool reads(int reader, int source) const {
-    switch (operation) {
-      case Operation::gather: return reader == 0;
-      case Operation::scatter: return source == 0;
-      case Operation::broadcast: return source == 0 && reader != 0;
-      default: return true;
-    }
-  }
-  /// An input has a block for each reader.
-  bool by_reader() const { return operation == Operation::scatter || operation == Operation::all_to_all; }
-  std::size_t from() const { return by_reader() ? begin_of(rank) : 0; }
-  std::size_t begin_of(int of) const { return block * static_cast<std::size_t>(of); }
-  /// Of an input that is read.
-  std::size_t all(int ranks) const { return by_reader() ? begin_of(ranks) : block; }
-};
-
 void move_blocks(MemoryRanks& ranks, const Moves& moves, std::span<const std::byte> input, std::byte* output) {
   ranks.enter(Shown(input).bytes());
   const std::size_t all = moves.all(ranks.size());
   for (int turn = 1; turn <= ranks.size(); ++turn) {
     const int source = (ranks.rank() + turn) % ranks.size();
     if (!moves.reads(ranks.rank(), source)) continue;
-    Shown::copy(ranks, source, ranks.await(source), all, moves.from(), {output + moves.begin_of(source), moves.block});
+    Shown::copy(ranks, source, ranks.await(source), all, moves.from(moves.rank),
+                {output + moves.begin_of(source), moves.block});
   }
   if (Shown::fits(all)) return;
   ranks.enter();

@@ -2,18 +2,16 @@
 
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <stdexcept>
 #include <system_error>
 
-#include "bench/checked.hpp"
+#include "bench/raw/forked_ranks.hpp"
 #include "runtime/cores.hpp"
 #include "transport/process_memory.hpp"
 
@@ -30,11 +28,7 @@ MemoryRanks::MemoryRanks(int ranks) : size_(ranks), crowded_(ranks > detail::usa
   if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
   lines_ = static_cast<Line*>(memory);
   processes_ = reinterpret_cast<Process*>(lines_ + kDepth * static_cast<std::size_t>(size_));
-  for (int child = 1; child < size_ && rank_ == 0; ++child) {
-    if (checked(fork(), "fork") != 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    rank_ = child;
-  }
+  rank_ = fork_ranks(size_);
   (void)detail::ProcessWord::own();  // where its siblings must be told that they may read it
   processes_[rank_].number = getpid();
   barrier();
@@ -100,12 +94,6 @@ void MemoryRanks::fold(std::span<double> values, Fold how) {
     }
     values = values.subspan(part.size());
   }
-}
-
-bool MemoryRanks::join() {
-  bool good = true;
-  for (int status = 0; wait(&status) > 0 || errno == EINTR;) good = good && status == 0;
-  return good;
 }
 
 }  // namespace rondo::bench

@@ -39,9 +39,6 @@ class MemoryRanks final : public Fabric {
   /// Copies from the memory of a rank. Throws std::system_error.
   void read(int rank, const std::byte* from, std::span<std::byte> into) const;
 
-  /// Rank 0: waits for the children. True if all ended well.
-  bool join();
-
  private:
   // A line is written again when all have gone on from what it showed.
   static constexpr std::uint64_t kDepth = 4;

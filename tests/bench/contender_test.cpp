@@ -122,7 +122,7 @@ TEST_CASE("Gloo has TCP alone, bare sockets and bare memory their own path", "[b
   CHECK(commands("gloo", Path::tcp) == Texts{"default: gloo_loop -n RANKS"});
   CHECK(commands("gloo", Path::untold) == Texts{"default: gloo_loop -n RANKS"});
   CHECK(commands("gloo", Path::shm).empty());
-  CHECK(commands("sockets", Path::tcp) == Texts{"bare: bench_contender_test raw loops"});
+  CHECK(commands("sockets", Path::tcp) == Texts{"bare: bench_contender_test raw loops -n RANKS"});
   CHECK(commands("sockets", Path::shm).empty());
   CHECK(commands("memory", Path::shm) == Texts{"bare: bench_contender_test raw memory-loops -n RANKS"});
 }

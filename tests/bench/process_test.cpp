@@ -186,8 +186,9 @@ TEST_CASE("bare sockets are measured without rondo", "[bench][process]") {
 
 TEST_CASE("bad usage ends with status 2 and one line", "[bench][process]") {
   for (const auto* arguments :
-       {"allreduce", "latency --sizes 12Q", "latency -n 0", "latency -b 1M -e 8", "raw all_reduce", "tuning now",
-        "compare --peers mpi", "explain latency", "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
+       {"allreduce", "latency --sizes 12Q", "latency -n 0", "latency -b 1M -e 8", "raw all_reduce",
+        "raw loops --loops barrier:0 -n 1", "tuning now", "compare --peers mpi", "explain latency",
+        "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
     const Outcome outcome = bench(arguments);
     INFO(arguments << "\n" << outcome.output);
     CHECK(outcome.status == 2);
@@ -247,6 +248,22 @@ TEST_CASE("rondo is compared with what is there", "[bench][process]") {
   CHECK(report["contenders"][0]["transport"] == "tcp");
   CHECK(report["cells"][0]["peers"]["sockets"]["us"].get<double>() > 0);
   CHECK(report["cells"][2]["rondo"]["us"].get<double>() > 0);
+}
+
+TEST_CASE("bare sockets are right in every operation", "[bench][process]") {
+  // Short, by way of the root; not as long for each rank; in chunks.
+  const Compared compared(
+      "--operations latency,bandwidth,all_reduce,reduce,broadcast,scatter,gather,all_gather,reduce_scatter,all_to_all,"
+      "barrier --sizes 8,100K,2M --ranks 2,3 --paths tcp --peers sockets --rounds 1 --seconds 0.001");
+  INFO(compared.outcome.output);
+  REQUIRE(compared.outcome.status == 0);
+  CHECK(compared.report["cells"].size() == 2 * (1 + 3 * 8) + 3 * 2);
+  for (const auto& cell : compared.report["cells"]) {
+    INFO(cell.dump());
+    REQUIRE(cell["peers"].contains("sockets"));
+    CHECK(cell["peers"]["sockets"]["us"].get<double>() > 0);
+    CHECK(cell["ratio"].is_null());
+  }
 }
 
 TEST_CASE("bare memory is right in all that it has a form of", "[bench][process]") {

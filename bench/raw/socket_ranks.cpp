@@ -1,0 +1,191 @@
+#include "bench/raw/socket_ranks.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/checked.hpp"
+#include "bench/raw/forked_ranks.hpp"
+#include "runtime/cores.hpp"
+
+namespace rondo::bench {
+namespace {
+
+using detail::Descriptor;
+
+// As rondo has them: see transport/socket_link.cpp.
+constexpr int kBufferBytes = 1 << 20;
+constexpr std::string_view kCongestionControl = "reno";
+constexpr int kLongRun = 8;
+constexpr std::size_t kShortPart = std::size_t{16} << 10;
+
+// Without more ranks than cores: others may want the cores, too.
+constexpr unsigned kLooksPerYield = 16;
+
+void set(int socket, int level, int option, const char* name, const void* value, std::size_t bytes) {
+  checked(setsockopt(socket, level, option, value, static_cast<socklen_t>(bytes)), name);
+}
+
+void set_on(int socket, int option, const char* name, bool on) {
+  const int value = on ? 1 : 0;
+  set(socket, IPPROTO_TCP, option, name, &value, sizeof value);
+}
+
+void configure(int socket) {
+  set_on(socket, TCP_NODELAY, "TCP_NODELAY", true);
+  set(socket, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF", &kBufferBytes, sizeof kBufferBytes);
+  set(socket, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF", &kBufferBytes, sizeof kBufferBytes);
+  set(socket, IPPROTO_TCP, TCP_CONGESTION, "TCP_CONGESTION", kCongestionControl.data(), kCongestionControl.size());
+}
+
+Descriptor make_socket() { return Descriptor(checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket")); }
+
+/// Both ends of a connection.
+std::pair<Descriptor, Descriptor> connected() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  socklen_t length = sizeof address;
+  const Descriptor listener = make_socket();
+  checked(bind(listener.get(), generic, length), "bind");
+  checked(listen(listener.get(), 1), "listen");
+  checked(getsockname(listener.get(), generic, &length), "getsockname");
+  Descriptor here = make_socket();
+  checked(connect(here.get(), generic, length), "connect");
+  Descriptor there(checked(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC), "accept"));
+  for (const Descriptor* end : {&here, &there}) configure(end->get());
+  return {std::move(here), std::move(there)};
+}
+
+/// What send or recv gave, as a number of bytes; 0 where it would have to wait.
+std::size_t moved(ssize_t result, int rank, const char* what) {
+  if (result > 0) return static_cast<std::size_t>(result);
+  if (result < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  throw std::system_error(result == 0 ? ECONNRESET : errno, std::generic_category(),
+                          fmt::format("{} rank {}", what, rank));
+}
+
+/// Calls `move(part)`, which gives the bytes that went, for each part, and drops what is done. True if any went.
+template <typename Part, typename Move>
+bool move_each(std::vector<Part>& parts, Move&& move) {
+  bool any = false;
+  for (std::size_t i = 0; i < parts.size();) {
+    Part& part = parts[i];
+    const std::size_t bytes = part.bytes.empty() ? 0 : move(part);
+    any = any || bytes > 0;
+    part.bytes = part.bytes.subspan(bytes);
+    if (part.bytes.empty())
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
+    else
+      ++i;
+  }
+  return any;
+}
+
+}  // namespace
+
+SocketRanks::SocketRanks(int ranks) : size_(ranks), crowded_(ranks > detail::usable_cores()) {
+  const auto count = static_cast<std::size_t>(ranks);
+  std::vector<std::vector<Descriptor>> ends(count);
+  for (auto& of_rank : ends) of_rank.resize(count);
+  for (std::size_t low = 0; low < count; ++low) {
+    for (std::size_t high = low + 1; high < count; ++high) std::tie(ends[low][high], ends[high][low]) = connected();
+  }
+  rank_ = fork_ranks(ranks);
+  for (auto& end : ends[static_cast<std::size_t>(rank_)]) connections_.push_back({std::move(end)});
+}
+
+void SocketRanks::gather(Connection& connection, bool gathers) {
+  if (connection.gathers == gathers) return;
+  connection.gathers = gathers;
+  set_on(connection.socket.get(), TCP_NODELAY, "TCP_NODELAY", !gathers);
+}
+
+std::size_t SocketRanks::send_some(const Sent& part) {
+  Connection& to = connection(part.rank);
+  to.run = part.bytes.size() <= kShortPart ? std::min(to.run + 1, kLongRun) : 0;
+  gather(to, to.run == kLongRun);
+  to.owes_acknowledgement = false;
+  return moved(::send(to.socket.get(), part.bytes.data(), part.bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL), part.rank,
+               "sending to");
+}
+
+std::size_t SocketRanks::receive_some(const Received& part) {
+  Connection& from = connection(part.rank);
+  const std::size_t bytes =
+      moved(::recv(from.socket.get(), part.bytes.data(), part.bytes.size(), MSG_DONTWAIT), part.rank, "receiving from");
+  if (bytes > 0) {
+    from.run = 0;
+    gather(from, false);
+    from.owes_acknowledgement = part.bytes.size() <= kShortPart;
+  } else if (std::exchange(from.owes_acknowledgement, false)) {
+    set_on(from.socket.get(), TCP_QUICKACK, "TCP_QUICKACK", true);
+  }
+  return bytes;
+}
+
+void SocketRanks::exchange(std::span<const Sent> sent, std::span<const Received> received) {
+  sending_.assign(sent.begin(), sent.end());
+  receiving_.assign(received.begin(), received.end());
+  while (true) {
+    const bool any_sent = move_each(sending_, [this](const Sent& part) { return send_some(part); });
+    const bool any_received = move_each(receiving_, [this](const Received& part) { return receive_some(part); });
+    if (sending_.empty() && receiving_.empty()) return;
+    if (any_sent || any_received) continue;
+    if (crowded_ || ++looks_ % kLooksPerYield == 0) sched_yield();
+  }
+}
+
+void SocketRanks::send(int to, std::span<const std::byte> bytes) {
+  const Sent part{to, bytes};
+  exchange({&part, 1}, {});
+}
+
+void SocketRanks::recv(int from, std::span<std::byte> bytes) {
+  const Received part{from, bytes};
+  exchange({}, {&part, 1});
+}
+
+void SocketRanks::barrier() {
+  const int first = rank_ == 0 ? 1 : 0;
+  std::byte token{};
+  std::byte theirs{};
+  const Sent sent{first, {&token, 1}};
+  const Received received{first, {&theirs, 1}};
+  // Two tell each other. Of more all tell rank 0, which then tells all: the fewest messages.
+  if (rank_ != 0 || size_ == 2) return exchange({&sent, 1}, {&received, 1});
+  for (int other = 1; other < size_; ++other) recv(other, {&theirs, 1});
+  for (int other = 1; other < size_; ++other) send(other, {&token, 1});
+}
+
+void SocketRanks::fold(std::span<double> values, Fold how) {
+  std::vector<std::vector<double>> theirs(static_cast<std::size_t>(size_), std::vector<double>(values.size()));
+  std::vector<Sent> sent;
+  std::vector<Received> received;
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    sent.push_back({other, std::as_bytes(values)});
+    received.push_back({other, std::as_writable_bytes(std::span(theirs[static_cast<std::size_t>(other)]))});
+  }
+  exchange(sent, received);
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double value = theirs[static_cast<std::size_t>(other)][i];
+      values[i] = how == Fold::max ? std::max(values[i], value) : values[i] + value;
+    }
+  }
+}
+
+}  // namespace rondo::bench

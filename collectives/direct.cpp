@@ -154,6 +154,26 @@ Task find_readable(DirectPort& port, const DirectPort::Step& exposed) {
   port.found_readable(readable);
 }
 
+/// Waits until all have read what they need of this rank. Who could not says so, and it comes as a message: others may
+/// have gone on.
+Task make_up(DirectPort& port, const Direct& direct, const DirectPort::Step& step, bool lacks) {
+  HostMemoryPort messages = port.messages();
+  const Direct::Ranks sources = lacks ? direct.sources() : Direct::Ranks{0, 0};
+  const Direct::Ranks readers = direct.readers();
+  for (int turn = 1; turn < port.size(); ++turn) {
+    const int reader = (port.rank() + turn) % port.size();
+    const int owner = (port.rank() + port.size() - turn) % port.size();
+    auto received = messages.recv(sources.has(owner) ? direct.place_for(owner) : Range{}, owner);
+    if (readers.has(reader)) {
+      auto read = port.read_by(step, reader);
+      co_await read;
+      auto sent = messages.send(port.lacks(reader) ? direct.offered_to(reader) : Range{}, reader);
+      co_await sent;
+    }
+    co_await received;
+  }
+}
+
 /// `done` stays false, on all ranks alike, where they cannot do it.
 Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   const auto step = port.next_exposed();
@@ -166,10 +186,13 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   const DirectPort::MappedRanks ranks = port.mapped(step);
   bool mapped = true;
   bool overwritten = false;
+  bool forbidden = false;
   for (int member = 0; member < port.size(); ++member) {
+    forbidden |= port.exposed(step, member).forbidden != 0;
     mapped &= !direct.is_owner(member) || ranks[static_cast<std::size_t>(member)].input != nullptr;
     overwritten |= direct.overwrites() && port.exposed(step, member).in_place != 0;
   }
+  if (forbidden) port.found_readable(false);
   if (overwritten) co_return;
   if (!mapped) {
     if (!direct.pulls()) co_return;
@@ -184,23 +207,20 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   direct.copy_own();
   const Direct::Ranks sources = direct.sources();
   if (direct.folds()) port.fold_mapped(ranks, direct.offset_in_offered(), direct.place_for(port.rank()));
-  for (int turn = 1; turn < port.size() && !direct.folds(); ++turn) {
+  bool lacks = false;
+  for (int turn = 1; turn < port.size() && !direct.folds() && !lacks; ++turn) {
     const int member = (port.rank() + turn) % port.size();
     if (!sources.has(member)) continue;
     const DirectPort::Mapped& from = ranks[static_cast<std::size_t>(member)];
     if (port.fetch(step, from, member, direct.offset_in_offered(), direct.place_for(member))) continue;
     auto fetched = port.fetched(member);
     co_await fetched;
-    port.end_fetch(member);
+    lacks = !port.has_fetched();
   }
-  port.finish(step, port.rank());
+  port.finish(step, port.rank(), lacks);
   port.wake_sleepers();
-  const Direct::Ranks readers = direct.readers();
-  for (int reader = readers.first; reader < readers.last; ++reader) {
-    if (reader == port.rank()) continue;
-    auto read = port.read_by(step, reader);
-    co_await read;
-  }
+  Task made_up = make_up(port, direct, step, lacks);
+  co_await made_up;
 }
 
 Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {

@@ -20,8 +20,9 @@ namespace rondo::detail {
 ///     limits               none: operands are combined in rank order
 ///
 /// Long blocks that are only moved are not laid out: their readers fetch them out of their owner's memory, where the
-/// system allows that (2(P-1)m accesses instead of 4(P-1)m), and the owner waits for them. So is the vector of a
-/// broadcast between two ranks with a core each.
+/// system allows that (2(P-1)m accesses instead of 4(P-1)m), and the owner waits for them; who
+/// cannot read them after all gets them as messages. So is the vector of a broadcast between two ranks with a core
+/// each.
 ///
 /// `sliced` (all_reduce, reduce): see `run_sliced`.
 ///

@@ -72,6 +72,11 @@ class DirectMoves {
                            plan_.collective == Collective::reduce_scatter;
     return by_reader ? plan_.blocks.begin(rank_) : 0;
   }
+  /// What a member needs of this rank.
+  Range offered_to(int member) const noexcept {
+    const bool by_reader = plan_.collective == Collective::scatter || plan_.collective == Collective::all_to_all;
+    return by_reader ? plan_.blocks.in(Buffer::input, member) : offered();
+  }
   /// Where what a member gives belongs.
   Range place_for(int member) const noexcept {
     switch (plan_.collective) {

@@ -7,12 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <vector>
-
-#include <fmt/format.h>
-
-#include <rondo/error.hpp>
 
 #include "runtime/engine.hpp"
 
@@ -58,7 +53,7 @@ DirectPort::DirectPort(Group& group, Team& team, const Call& call, HostMemory& m
       looks_(kLooksPerPoll * group.engine().settings().idle.polls) {}
 
 DirectPort::~DirectPort() {
-  if (pulled_ == Link::Pulled::not_yet && pulled_from_) pulled_from_->give_up_pull();
+  if (pulled_ == Link::Pulled::not_yet) pulled_from_->give_up_pull();
 }
 
 std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noexcept {
@@ -179,6 +174,7 @@ void DirectPort::expose(const Step& step, const Range& input, const Range& outpu
   mine.process = ::getpid();
   mine.address = reinterpret_cast<std::uint64_t>(memory_.readable(input));
   mine.in_place = in_place_ ? 1 : 0;
+  mine.forbidden = team_.commons.forbidden() ? 1 : 0;
   mine.input = regions.find(memory_.readable(input), memory_.bytes(input), rank());
   mine.output = regions.find(memory_.writable(output), memory_.bytes(output), rank());
   mine.known = regions.known();
@@ -241,39 +237,36 @@ bool DirectPort::fetch(const Step& step, const Mapped& from, int member, std::si
     std::memcpy(into.data(), from.input + offset, into.size());
     return true;
   }
-  const Exposed theirs = exposed(step, member);
+  theirs_ = exposed(step, member);
+  theirs_.address += offset;
+  into_ = into;
   // Who waits for one rank alone has a core to spare for it.
   const bool jointly = call_.root >= 0 && !crowded();
   pulled_from_ = group_.engine().peer(group_.world_rank(team_.member(member))).link();
-  pulled_ = pulled_from_ ? pulled_from_->pull(theirs.address + offset, into, jointly) : Link::Pulled::no;
-  if (pulled_ == Link::Pulled::no && read_process(static_cast<pid_t>(theirs.process), theirs.address + offset, into)) {
-    pulled_ = Link::Pulled::yes;
-  }
-  note_unread();
+  settle(pulled_from_ ? pulled_from_->pull(theirs_.address, into_, jointly) : Link::Pulled::no);
   return pulled_ == Link::Pulled::yes;
 }
 
-// Of a process that has ended, others say so soon, and how.
-void DirectPort::note_unread() {
-  if (pulled_ != Link::Pulled::no) return;
-  unread_ = errno;
-  if (unread_ != ESRCH) return;
-  pulled_ = Link::Pulled::not_yet;
-  pulled_from_ = nullptr;
+void DirectPort::settle(Link::Pulled pulled) {
+  pulled_ = pulled;
+  if (pulled != Link::Pulled::no) return;
+  if (read_process(static_cast<pid_t>(theirs_.process), theirs_.address, into_)) {
+    pulled_ = Link::Pulled::yes;
+  } else {
+    unread_ = errno;
+  }
 }
 
 bool DirectPort::Fetched::operator()() {
-  if (port->pulled_ == Link::Pulled::not_yet && port->pulled_from_) {
-    port->pulled_ = port->pulled_from_->pulled();
-    port->note_unread();
-  }
+  if (port->pulled_ == Link::Pulled::not_yet) port->settle(port->pulled_from_->pulled());
   return port->pulled_ != Link::Pulled::not_yet;
 }
 
-void DirectPort::end_fetch(int member) const {
-  if (pulled_ == Link::Pulled::yes) return;
-  throw Error(Errc::peer_failed, fmt::format("cannot read the memory of rank {}: {}", team_.member(member),
-                                             std::generic_category().message(unread_)));
+bool DirectPort::has_fetched() {
+  if (pulled_ == Link::Pulled::yes) return true;
+  // If not that buffer, others can be.
+  if (unread_ != EFAULT) team_.commons.forbid_reading();
+  return false;
 }
 
 DirectPort::Exposed DirectPort::exposed(const Step& step, int member) const {

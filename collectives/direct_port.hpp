@@ -145,7 +145,8 @@ class DirectPort {
 
   /// A member's share of a step's work: see Arena. `finish` wakes nobody.
   bool claim(const Step& step, int of) noexcept { return arena_.claim(step, of); }
-  void finish(const Step& step, int of) noexcept { arena_.finish(step, of); }
+  void finish(const Step& step, int of, bool lacks = false) noexcept { arena_.finish(step, of, lacks); }
+  bool lacks(int of) const noexcept { return arena_.lacks(of); }
   int worker(const Step& step, int of) const noexcept { return arena_.worker(step, of); }
   Until<Finished> finished(const Step& step, int of) { return {*operation_, Finished{this, step, of}, looks_}; }
   void wake_sleepers();
@@ -168,11 +169,13 @@ class DirectPort {
     ProcessWord word;  ///< with `process` and `address`: for who reads it there
     std::int64_t process = 0;
     std::uint64_t address = 0;
-    std::uint64_t in_place = 0;
-    SharedRegions::Place input;  ///< among the buffers that all ranks map
+    std::uint32_t in_place = 0;
+    std::uint32_t forbidden = 0;  ///< see Commons
+    SharedRegions::Place input;   ///< among the buffers that all ranks map
     SharedRegions::Place output;
     std::uint64_t known = 0;  ///< see SharedRegions
   };
+  static_assert(sizeof(Exposed) <= Arena::kInlineBytes);
   /// What it exposes, as this rank maps it; nullptr: it does not, or there is nothing.
   struct Mapped {
     const std::byte* input = nullptr;
@@ -196,11 +199,12 @@ class DirectPort {
   /// The same to a range of this rank's.
   void fold_mapped(std::span<const Mapped> ranks, std::size_t at, const Range& to);
   /// Copies from a member's input, from element `at` on: where it is mapped, or else out of its process. False: the
-  /// member still writes a part, or it did not work; `fetched` and `end_fetch` come next.
+  /// member still writes a part, or it did not work, which `has_fetched` tells after `fetched`.
   bool fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
   Until<Fetched> fetched(int member) { return {*operation_, Fetched{this, member}, looks_}; }
-  /// Throws Error{peer_failed} if it did not work.
-  void end_fetch(int member) const;
+  bool has_fetched();
+  /// For what cannot be fetched.
+  HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }
 
   bool crowded() const noexcept { return group_.engine().settings().oversubscribed; }
   /// See Commons::readable.
@@ -227,7 +231,7 @@ class DirectPort {
   /// And whether it is in the same call; if not the communicator has failed, and nothing more comes of it.
   static bool has_entered(const DirectPort& port, const Step& step, int member);
 
-  void note_unread();
+  void settle(Link::Pulled pulled);
   void fold_mapped_into(std::span<const Mapped> ranks, std::size_t at, std::size_t count, std::byte* into);
 
   Group& group_;
@@ -241,6 +245,8 @@ class DirectPort {
   // Of the last fetch.
   Link* pulled_from_ = nullptr;
   Link::Pulled pulled_ = Link::Pulled::yes;
+  Exposed theirs_;
+  std::span<std::byte> into_;
   int unread_ = 0;
   std::vector<std::shared_ptr<SharedMemory>, PooledAllocator<std::shared_ptr<SharedMemory>>> held_;
 };

@@ -79,7 +79,7 @@ bool Arena::claim(const Step& step, int of) noexcept {
 
 int Arena::worker(const Step& step, int of) const noexcept {
   const std::uint64_t now = share(of).load(std::memory_order_relaxed);
-  return now < word_of(step, 0) ? of : static_cast<int>(now & (kFinished - 1));
+  return now < word_of(step, 0) ? of : static_cast<int>(now & (kLacks - 1));
 }
 
 }  // namespace rondo::detail

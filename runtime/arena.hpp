@@ -85,12 +85,15 @@ class Arena {
 
   /// After all have entered: true if nobody has claimed the share of `of` before. Who has claimed it must finish it.
   bool claim(const Step& step, int of) noexcept;
-  void finish(const Step& step, int of) noexcept {
-    share(of).store(word_of(step, rank_) | kFinished, std::memory_order_release);
+  /// `lacks`: something of it could not be done here.
+  void finish(const Step& step, int of, bool lacks = false) noexcept {
+    share(of).store(word_of(step, rank_) | kFinished | (lacks ? kLacks : 0), std::memory_order_release);
   }
   bool has_finished(const Step& step, int of) const noexcept {
     return share(of).load(std::memory_order_acquire) >= (word_of(step, 0) | kFinished);
   }
+  /// After it has been finished.
+  bool lacks(int of) const noexcept { return (share(of).load(std::memory_order_relaxed) & kLacks) != 0; }
   /// Who does, or has done, the share of `of`: who has claimed it, or else that member.
   int worker(const Step& step, int of) const noexcept;
 
@@ -124,11 +127,12 @@ class Arena {
   };
   struct Member {
     Slot slots[kDepth];
-    // The last step in which the share was claimed or finished: its number, kFinished, and by whom.
+    // The last step in which the share was claimed or finished: its number, kFinished, kLacks, and by whom.
     alignas(128) std::atomic<std::uint64_t> share;
   };
   static constexpr int kWhoBits = 15;
-  static constexpr std::uint64_t kFinished = std::uint64_t{1} << kWhoBits;
+  static constexpr std::uint64_t kLacks = std::uint64_t{1} << kWhoBits;
+  static constexpr std::uint64_t kFinished = kLacks << 1;
 
   static std::size_t words_bytes(int members);
 
@@ -136,7 +140,7 @@ class Arena {
   Slot& slot(int rank, std::uint64_t step) const noexcept { return member(rank).slots[step % kDepth]; }
   std::atomic<std::uint64_t>& share(int of) const noexcept { return member(of).share; }
   static std::uint64_t word_of(const Step& step, int who) noexcept {
-    return step.number << (kWhoBits + 1) | static_cast<std::uint64_t>(who);
+    return step.number << (kWhoBits + 2) | static_cast<std::uint64_t>(who);
   }
   Resting::Word& resting(int rank) const noexcept { return words_[rank].resting; }
   std::byte* region(int rank) const noexcept { return staging_ + static_cast<std::size_t>(rank) * staging_bytes_; }

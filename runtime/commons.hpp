@@ -37,6 +37,9 @@ class Commons {
   /// Whether every member may read the memory of every other; nothing: they have not found out yet. The same on all.
   std::optional<bool> readable() const noexcept { return readable_; }
   void found_readable(bool readable) noexcept { readable_ = readable; }
+  /// This rank may do so no more, which the others hear in the next step that is about it.
+  bool forbidden() const noexcept { return forbidden_; }
+  void forbid_reading() noexcept { forbidden_ = true; }
 
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
@@ -59,6 +62,7 @@ class Commons {
   SharedRegions regions_;
   SharedStores stores_;
   std::optional<bool> readable_;
+  bool forbidden_ = false;
   std::uint64_t tickets_ = 0;
   std::uint64_t served_ = 0;
 };

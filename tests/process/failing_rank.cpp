@@ -2,6 +2,8 @@
 // it; after some rounds rank VICTIM has its FAULT, but it stops before the first: others let their deadline pass then,
 // which no round before shall have. Prints "fault at MILLISECONDS" and "error at MILLISECONDS CODE peer RANK: TEXT",
 // times of one clock for all ranks.
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +62,13 @@ Round broadcast_by(Algorithm algorithm) {
 void broadcast_fetched(Communicator& world) {
   static std::vector<float> data(kLongCount / 16);
   broadcast(world, std::span(data), 0, {Algorithm::direct});
+}
+
+/// Which the others fetch from rank 0.
+rondo::Work scatter_fetched(Communicator& world) {
+  static const std::vector<float> all(kCount * static_cast<std::size_t>(world.size()));
+  static std::vector<float> own(kCount);
+  return iscatter(world, std::span(all), std::span(own), 0, {.algorithm = Algorithm::direct});
 }
 
 template <std::size_t kFloats>
@@ -138,6 +147,7 @@ const std::map<std::string, Round> kActs{
     {"all_reduce-barrier", reduce_and_meet},
     {"barrier", [](Communicator& world) { barrier(world); }},
     {"broadcast-fetched", broadcast_fetched},
+    {"scatter-fetched", [](Communicator& world) { scatter_fetched(world).wait(); }},
     {"sendrecv", exchange<kCount>},
     {"sendrecv-long", exchange<kLongCount>},
     {"send-recv", pass_on<kCount>},
@@ -176,6 +186,15 @@ void wait_until_others_ended() {
   while (::read(9, &end, 1) > 0) continue;
 }
 
+/// Without a word to rondo, which might hear of it.
+void wait_for_end_of(pid_t process) {
+  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  if (descriptor < 0) return;  // it is over
+  pollfd ended{descriptor, POLLIN, 0};
+  ::poll(&ended, 1, -1);
+  ::close(descriptor);
+}
+
 /// True when the rank shall still do its round.
 bool fail(const std::string& fault, Communicator& world) {
   say_now("fault");
@@ -186,6 +205,10 @@ bool fail(const std::string& fault, Communicator& world) {
   if (fault == "leave") world = Communicator();
   if (fault == "stop") ::raise(SIGSTOP);
   if (fault == "operator") fatal = true;
+  if (fault == "owner") {
+    const rondo::Work offered = scatter_fetched(world);
+    ::raise(SIGKILL);
+  }
   if (fault == "overtaken") barrier(world, {.timeout = std::chrono::milliseconds(50)});
   if (fault == "fork") fork_child(world);
   if (fault == "elsewhere") barrier(twin_of(world));
@@ -206,6 +229,8 @@ int run(const std::string& act, int victim, const std::string& fault) {
       ::raise(fault == "kill" ? SIGKILL : SIGSTOP);
     });
   }
+  pid_t process = ::getpid();
+  if (fault == "owner") broadcast(world, std::span(&process, 1), victim);
   try {
     constexpr int kLastRound = 10;
     const int faulty_round = fault == "stop" ? 0 : 5;
@@ -213,6 +238,7 @@ int run(const std::string& act, int victim, const std::string& fault) {
     if (fault == "stop") barrier(world, {.timeout = std::chrono::minutes(1)});
     for (int i = 0; fault != "fork" || i < kLastRound; ++i) {
       if (faulty && !amid && i == faulty_round && !fail(fault, world)) continue;
+      if (fault == "owner" && i == faulty_round) wait_for_end_of(process);
       if (!world) return 0;
       round(world);
     }

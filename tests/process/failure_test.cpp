@@ -90,6 +90,11 @@ TEST_CASE("a rank that is killed or stopped amid long copies that two ranks shar
   CHECK_THAT(other->text, StartsWith("timed_out"));
 }
 
+TEST_CASE("who reads the memory of a rank that has died hears of that", "[process][failure]") {
+  const Failure failure = failure_of(launch(failing_ranks("scatter-fetched", 0, "owner", "shm")));
+  check_survivors(failure, 0, "peer_failed", "rank 0 died: killed by SIGKILL");
+}
+
 TEST_CASE("a rank that is killed while it combines for all fails every other one at once", "[process][failure]") {
   check_failure(failing_ranks("all_reduce-fatal", 2, "operator", "shm"), kSoonMilliseconds, [](const Failure& failure) {
     check_survivors(failure, 2, "peer_failed", "rank 2 died: killed by SIGKILL");

@@ -186,13 +186,11 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   const DirectPort::MappedRanks ranks = port.mapped(step);
   bool mapped = true;
   bool overwritten = false;
-  bool forbidden = false;
   for (int member = 0; member < port.size(); ++member) {
-    forbidden |= port.exposed(step, member).forbidden != 0;
+    if (port.exposed(step, member).forbidden != 0) port.stop_fetching(member);
     mapped &= !direct.is_owner(member) || ranks[static_cast<std::size_t>(member)].input != nullptr;
     overwritten |= direct.overwrites() && port.exposed(step, member).in_place != 0;
   }
-  if (forbidden) port.found_readable(false);
   if (overwritten) co_return;
   if (!mapped) {
     if (!direct.pulls()) co_return;
@@ -215,7 +213,7 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
     if (port.fetch(step, from, member, direct.offset_in_offered(), direct.place_for(member))) continue;
     auto fetched = port.fetched(member);
     co_await fetched;
-    lacks = !port.has_fetched();
+    lacks = !port.has_fetched(member);
   }
   port.finish(step, port.rank(), lacks);
   port.wake_sleepers();

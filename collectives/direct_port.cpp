@@ -7,7 +7,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <system_error>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "runtime/engine.hpp"
 
@@ -242,8 +246,8 @@ bool DirectPort::fetch(const Step& step, const Mapped& from, int member, std::si
   into_ = into;
   // Who waits for one rank alone has a core to spare for it.
   const bool jointly = call_.root >= 0 && !crowded();
-  pulled_from_ = group_.engine().peer(group_.world_rank(team_.member(member))).link();
-  settle(pulled_from_ ? pulled_from_->pull(theirs_.address, into_, jointly) : Link::Pulled::no);
+  pulled_from_ = &group_.engine().peer(group_.world_rank(team_.member(member)));
+  settle(pulled_from_->pull(theirs_.address, into_, jointly));
   return pulled_ == Link::Pulled::yes;
 }
 
@@ -262,11 +266,25 @@ bool DirectPort::Fetched::operator()() {
   return port->pulled_ != Link::Pulled::not_yet;
 }
 
-bool DirectPort::has_fetched() {
+bool DirectPort::has_fetched(int member) {
   if (pulled_ == Link::Pulled::yes) return true;
+  if (unread_ == ESRCH) return false;  // others say so soon, and how it ended
+  Engine& engine = group_.engine();
+  const std::string text = fmt::format(
+      "communicator of {} ranks: what {} fetches of rank {} comes as a message: process_vm_readv: {}", group_.size(),
+      to_string(call_.collective), group_.world_rank(team_.member(member)), std::generic_category().message(unread_));
+  if (engine.first_time(text)) engine.log().info("{}", text);
   // If not that buffer, others can be.
   if (unread_ != EFAULT) team_.commons.forbid_reading();
   return false;
+}
+
+void DirectPort::stop_fetching(int member) {
+  if (readable() == true) {
+    group_.engine().log().info("communicator of {} ranks: blocks are not fetched from now on: rank {} may not",
+                               group_.size(), group_.world_rank(team_.member(member)));
+  }
+  found_readable(false);
 }
 
 DirectPort::Exposed DirectPort::exposed(const Step& step, int member) const {

@@ -202,7 +202,7 @@ class DirectPort {
   /// member still writes a part, or it did not work, which `has_fetched` tells after `fetched`.
   bool fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
   Until<Fetched> fetched(int member) { return {*operation_, Fetched{this, member}, looks_}; }
-  bool has_fetched();
+  bool has_fetched(int member);
   /// For what cannot be fetched.
   HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }
 
@@ -210,6 +210,8 @@ class DirectPort {
   /// See Commons::readable.
   std::optional<bool> readable() const noexcept { return team_.commons.readable(); }
   void found_readable(bool all) noexcept { team_.commons.found_readable(all); }
+  /// A member has said that it may not read the others' memory any more: nobody does.
+  void stop_fetching(int member);
   /// This rank may read every other's memory.
   bool reads_all(const Step& step) const;
   /// A word of each rank in a step.
@@ -243,7 +245,7 @@ class DirectPort {
   const bool in_place_;
   const int looks_;
   // Of the last fetch.
-  Link* pulled_from_ = nullptr;
+  Peer* pulled_from_ = nullptr;
   Link::Pulled pulled_ = Link::Pulled::yes;
   Exposed theirs_;
   std::span<std::byte> into_;

@@ -50,6 +50,7 @@ Peer::~Peer() = default;
 
 void Peer::attach(std::unique_ptr<Link> link, std::string no_shared_memory) {
   link_ = std::move(link);
+  pullable_ = link_->pull_from() > 0;
   no_shared_memory_ = std::move(no_shared_memory);
   connecting_ = false;
   engine_.connected(*this);
@@ -243,6 +244,15 @@ void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
   fetched(receive, rts, offered ? fetch(receive, rts) : Link::Pulled::no);
 }
 
+Link::Pulled Peer::told(Link::Pulled pulled) {
+  if (pulled == Link::Pulled::no && pullable_ && link_->pull_from() == 0) {
+    pullable_ = false;
+    engine_.log().info("rank {}: {}, long messages from now on {}", world_rank_, link_->transport(),
+                       link_->long_messages());
+  }
+  return pulled;
+}
+
 Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const auto bytes = static_cast<std::size_t>(rts.bytes);
   const std::span place(receive.place(bytes), bytes);
@@ -250,7 +260,7 @@ Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const SharedRegions& regions = receive.group().commons().regions();
   const int sender = receive.group().member(world_rank_);
   const std::byte* const mapped = regions.at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
-  if (!mapped) return link_->pull(words[kPullAddress], place, !engine_.settings().oversubscribed);
+  if (!mapped) return pull(words[kPullAddress], place, !engine_.settings().oversubscribed);
   std::memcpy(place.data(), mapped, place.size());
   return Link::Pulled::yes;
 }
@@ -269,7 +279,7 @@ void Peer::fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled
 }
 
 std::size_t Peer::go_on_fetching() {
-  const Link::Pulled pulled = link_->pulled();
+  const Link::Pulled pulled = this->pulled();
   if (pulled == Link::Pulled::not_yet) return 0;
   const Fetching ended = *std::exchange(fetching_, std::nullopt);
   fetched(*ended.receive, ended.rts, pulled);

@@ -54,6 +54,13 @@ class Peer final : public Sink {
   bool awaited() const noexcept { return expected_ > 0 || (link_ && link_->wants_write()); }
   void expect(int change) noexcept { expected_ += change; }
 
+  /// Of its link.
+  Link::Pulled pull(std::uint64_t address, std::span<std::byte> into, bool jointly) {
+    return told(link_ ? link_->pull(address, into, jointly) : Link::Pulled::no);
+  }
+  Link::Pulled pulled() { return told(link_->pulled()); }
+  void give_up_pull() noexcept { link_->give_up_pull(); }
+
   // For sends.
   void send(SendMessage& message);
   /// A point-to-point message that needs nobody's answer and no place in a queue, without an object for it. False: it
@@ -142,6 +149,7 @@ class Peer final : public Sink {
   Link::Pulled fetch(ReceiveMessage& receive, const FrameHeader& rts);
   void fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled);
   std::size_t go_on_fetching();
+  Link::Pulled told(Link::Pulled pulled);
   ControlFrame& control_frame(FrameKind kind);
   void cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator);
   void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes,
@@ -167,6 +175,7 @@ class Peer final : public Sink {
   bool bye_sent_ = false;
   bool bye_received_ = false;
   bool gone_ = false;
+  bool pullable_ = false;  // as was told last
   std::string cause_;
   std::string no_shared_memory_;
   int expected_ = 0;

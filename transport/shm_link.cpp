@@ -266,31 +266,33 @@ bool ShmLink::take_notes(Sink& sink) {
 
 Link::Pulled ShmLink::pull(std::uint64_t address, std::span<std::byte> into, bool jointly) {
   if (readable_pid_ == 0) return Pulled::no;
-  bool read = false;
   const bool fits = into.size() >= kPullJointlyFrom && into.size() <= JointCopy::kMostBytes;
   if (jointly && !joint_ && fits && queue_.empty()) {
     joint_.emplace(reads_, ++last_joint_, address, into);
     ask_for_help(joint_->request());
-    read = joint_->read(readable_pid_);
+    const bool read = joint_->read(readable_pid_);
     for (int look = 0; read && look < kLooksForHelp; ++look) {
       if (const Pulled found = pulled(); found != Pulled::not_yet) return found;
     }
     if (read) return Pulled::not_yet;
+    const int error = errno;
     give_up_pull();
-  } else {
-    read = read_process(readable_pid_, address, into);
+    return read_no_more(error);
   }
-  if (!read) readable_pid_ = 0;
-  return read ? Pulled::yes : Pulled::no;
+  return read_process(readable_pid_, address, into) ? Pulled::yes : read_no_more(errno);
+}
+
+Link::Pulled ShmLink::read_no_more(int error) noexcept {
+  readable_pid_ = 0;
+  read_error_ = error;
+  return Pulled::no;
 }
 
 Link::Pulled ShmLink::pulled() {
   const JointRead::State state = joint_->state(readable_pid_);
   if (state == JointRead::State::awaits_owner) return Pulled::not_yet;
   joint_.reset();
-  if (state == JointRead::State::complete) return Pulled::yes;
-  readable_pid_ = 0;
-  return Pulled::no;
+  return state == JointRead::State::complete ? Pulled::yes : read_no_more(errno);
 }
 
 void ShmLink::give_up_pull() noexcept {
@@ -322,6 +324,12 @@ bool ShmLink::help(std::span<const std::byte> record) {
 bool ShmLink::good(std::uint64_t ticket) const noexcept {
   // What was read while its owner took it back is nothing to go by.
   return in_.control().voided.load(std::memory_order_acquire) == ticket;
+}
+
+std::string ShmLink::long_messages() const {
+  if (readable_pid_ != 0) return "by process_vm_readv";
+  return "through the ring: " +
+         (unreadable_.empty() ? "process_vm_readv: " + std::generic_category().message(read_error_) : unreadable_);
 }
 
 void ShmLink::shut_down() noexcept { ::shutdown(socket_.get(), SHUT_WR); }

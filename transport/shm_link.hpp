@@ -34,7 +34,7 @@ class ShmLink final : public Link {
   /// The two sides of one `memory` of `memory_bytes(lines)`, one of which made it. `readable_pid`: the other process,
   /// when `pull` may be tried; else 0, and `unreadable` says why.
   ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t readable_pid, std::size_t lines = kLines,
-          std::string unreadable = "its memory could be read no more");
+          std::string unreadable = {});
 
   void send(Outgoing& frame) override;
   bool send_now(Outgoing& frame) override;
@@ -62,9 +62,7 @@ class ShmLink final : public Link {
   Pulled pulled() override;
   void give_up_pull() noexcept override;
   std::string_view transport() const override { return "shm"; }
-  std::string long_messages() const override {
-    return readable_pid_ != 0 ? "by process_vm_readv" : "through the ring: " + unreadable_;
-  }
+  std::string long_messages() const override;
 
  private:
   static constexpr std::size_t kPullFrom = 16 << 10;
@@ -76,6 +74,7 @@ class ShmLink final : public Link {
   bool go_on(Sink& sink, std::span<const std::byte> piece);
   void ask_for_help(const JointCopy::Request& request);
   bool help(std::span<const std::byte> record);
+  Pulled read_no_more(int error) noexcept;
   void wake_other() noexcept;
   bool take_notes(Sink& sink);
   void fail(std::string cause);
@@ -86,7 +85,8 @@ class ShmLink final : public Link {
   SharedStores stores_;
   RingReader in_;
   pid_t readable_pid_;
-  const std::string unreadable_;  // why, once that is 0
+  const std::string unreadable_;  // why, if that is 0 from the beginning;
+  int read_error_ = 0;            // or later
   JointCopy::Shared& reads_;      // of this side
   JointCopy::Shared& writes_;     // for the other
   std::optional<JointRead> joint_;

@@ -39,7 +39,7 @@ class ShmOffer {
   std::string refusal_;
   SharedMemory memory_;
   pid_t readable_pid_ = 0;
-  std::string unreadable_ = "its memory could be read no more";
+  std::string unreadable_;
 };
 
 }  // namespace rondo::detail

@@ -2,6 +2,8 @@
 // make or map none any more: its files must be short (`files`), it gets no descriptor (`descriptors`), or no memory
 // (`memory`). Then all do collectives and allocate. `files-before`: of all ranks, before they meet. `one-pair`: of the
 // last, before the first meets it.
+// unshared_rank reading RANK: from then on it may not read the memory of other processes, and has long messages and
+// blocks of rank 0's.
 // unshared_rank without-reading PROGRAM...: that program, which may not read the memory of other processes.
 #include <sys/resource.h>
 #include <unistd.h>
@@ -81,6 +83,19 @@ void work(Communicator& world) {
   }
 }
 
+/// Rank 0's data goes to the others.
+void hand_out(Communicator& world) {
+  constexpr std::size_t kCount = 100'000;
+  const std::vector<int> all(kCount * static_cast<std::size_t>(world.size()), 7);
+  std::vector<int> own(kCount);
+  if (world.rank() == 1) world.recv(std::span(own), 0);
+  if (world.rank() == 0) world.send(std::span(all).first(kCount), 1);
+  require(world.rank() != 1 || own.back() == 7, "message");
+  own.back() = 0;
+  scatter(world, std::span(all), std::span(own), 0);
+  require(own.front() == 7 && own.back() == 7, "scatter");
+}
+
 int run(std::string_view what, int rank) {
   if (what == "files-before") limit(RLIMIT_FSIZE, kShortFiles);
   auto world = init();
@@ -90,6 +105,12 @@ int run(std::string_view what, int rank) {
     if (world.rank() == last) limit(RLIMIT_FSIZE, kShortFiles);
   }
   meet(world);
+  if (what == "reading") {
+    hand_out(world);
+    if (world.rank() == rank) testing::deny_reading();
+    for (int i = 0; i < 10; ++i) hand_out(world);
+    return 0;
+  }
   if (what != "files-before" && what != "one-pair" && world.rank() == rank) deny(what);
   work(world);
   return 0;

@@ -92,3 +92,19 @@ TEST_CASE("the log and the benchmark say which way long messages go, and why", "
                           ContainsSubstring("rank 1: shm, connected from there" + why));
   CHECK_THAT(refused, !ContainsSubstring("by process_vm_readv"));
 }
+
+TEST_CASE("the log says once that memory can be read no more, and why", "[process][unshared]") {
+  const auto ended = launch({"-n", "2", "--no-prefix", "-x", "RONDO_LOG=info", "--", UNSHARED_RANK, "reading", "1"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  const std::vector<std::string> lines = lines_of(ended.err);
+  const std::string why = "process_vm_readv: Operation not permitted";
+  const std::string world = "communicator of 2 ranks: ";
+  for (const std::string& line : {"rank 1: rank 0: shm, long messages from now on through the ring: " + why,
+                                  "rank 1: " + world + "what scatter fetches of rank 0 comes as a message: " + why,
+                                  "rank 0: " + world + "blocks are not fetched from now on: rank 1 may not",
+                                  "rank 1: " + world + "blocks are not fetched from now on: rank 1 may not"}) {
+    INFO(line);
+    CHECK(std::count(lines.begin(), lines.end(), "rondo: " + line) == 1);
+  }
+}

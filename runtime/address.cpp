@@ -87,18 +87,19 @@ std::vector<int> hosts(std::span<const Address> addresses) {
 
 std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses) {
   std::map<std::string_view, Crowd> crowds;
-  std::map<std::string_view, std::string> affinities;  // of all ranks of a host together
+  std::map<std::string_view, std::string> affinities;  // of all ranks of a kernel together
   for (const Address& address : addresses) {
-    Crowd& crowd = crowds[address.host_id];
+    const std::string_view kernel = kernel_of(address.host_id);
+    Crowd& crowd = crowds[kernel];
     crowd.cores = crowd.ranks++ == 0 ? address.cores : std::min(crowd.cores, address.cores);
-    std::string& together = affinities[address.host_id];
+    std::string& together = affinities[kernel];
     together.resize(std::max(together.size(), address.affinity.size()), '0');
     for (std::size_t core = 0; core < address.affinity.size(); ++core) {
       if (address.affinity[core] == '1') together[core] = '1';
     }
   }
-  for (auto& [host, crowd] : crowds) {
-    const auto& together = affinities[host];
+  for (auto& [kernel, crowd] : crowds) {
+    const auto& together = affinities[kernel];
     const auto allowed = static_cast<int>(std::count(together.begin(), together.end(), '1'));
     if (allowed > 0) crowd.cores = std::min(crowd.cores, allowed);
   }
@@ -107,7 +108,7 @@ std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses) {
 
 bool oversubscribed(std::span<const Address> addresses) {
   const auto all = crowds(addresses);
-  return std::any_of(all.begin(), all.end(), [](const auto& host) { return host.second.shares_cores(); });
+  return std::any_of(all.begin(), all.end(), [](const auto& kernel) { return kernel.second.shares_cores(); });
 }
 
 std::string host_id() {
@@ -118,9 +119,13 @@ std::string host_id() {
   return fmt::format("{}/{}", boot, network.st_ino);
 }
 
+std::string_view kernel_of(std::string_view host_id) noexcept {
+  const std::string_view kernel = host_id.substr(0, host_id.find('/'));
+  return kernel.empty() ? host_id : kernel;
+}
+
 bool same_kernel(std::string_view host_id, std::string_view other) noexcept {
-  const auto kernel = [](std::string_view id) { return id.substr(0, id.find('/')); };
-  return !kernel(host_id).empty() && kernel(host_id) == kernel(other);
+  return !host_id.empty() && !host_id.starts_with('/') && kernel_of(host_id) == kernel_of(other);
 }
 
 std::string_view apart(std::string_view host_id, std::string_view other) {

@@ -30,17 +30,20 @@ struct Address {
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-/// The ranks of a host, and the cores that they have together.
+/// The ranks of a machine, and the cores that they have together.
 struct Crowd {
   int ranks = 0;
   int cores = 0;
   bool shares_cores() const noexcept { return ranks > cores; }
 };
-/// Of each host, by its `host_id`. Ranks that are each bound to a core of their own have as many together, ranks bound
-/// to the same core have one.
+/// Of each kernel, by `kernel_of`: ranks in several containers of a machine share its cores, too. Ranks that are each
+/// bound to a core of their own have as many together, ranks bound to the same core have one.
 std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses);
 
-/// Whether ranks share cores on some host. Every rank gets the same answer from one table.
+/// What of a `host_id` all network namespaces of a machine have in common; all of it where that is not known.
+std::string_view kernel_of(std::string_view host_id) noexcept;
+
+/// Whether ranks share cores on some machine. Every rank gets the same answer from one table.
 bool oversubscribed(std::span<const Address> addresses);
 
 /// Throws Error{bad_configuration}, the same on every rank, where they promise each other different memory, are to

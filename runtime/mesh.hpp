@@ -40,7 +40,7 @@ class Mesh final : public Connector {
   /// After all have told: from now on connections can be made.
   void open(const Control& control, Engine& engine);
   /// Of this host, then.
-  Crowd crowd() const { return crowds(addresses_).at(mine_.host_id); }
+  Crowd crowd() const { return crowds(addresses_).at(kernel_of(mine_.host_id)); }
 
   void connect(int world_rank) override;
   std::size_t poll() override;

@@ -97,6 +97,11 @@ TEST_CASE("ranks that are bound to cores have together what each may use", "[run
   CHECK(cores(Ranks{bound(""), bound("")}) == 4);
   const Ranks apart{bound("1"), on("b", 1), bound("1")};
   CHECK(crowds(apart).at("a").ranks == 2);
+  const Ranks containers{on("a/1", 2), on("a/2", 2), on("a/2", 2), on("b/1", 2), on("/1", 2), on("/2", 2)};
+  CHECK(crowds(containers).at("a").ranks == 3);
+  CHECK(crowds(containers).at("/2").ranks == 1);
+  CHECK(oversubscribed(containers));
+  CHECK_FALSE(oversubscribed(Ranks{on("a/1", 2), on("a/2", 2)}));
   CHECK_FALSE(oversubscribed(Ranks{bound("1"), bound("01")}));
   CHECK(oversubscribed(Ranks{bound("01"), bound("01"), on("b", 1)}));
 }

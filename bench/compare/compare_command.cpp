@@ -37,7 +37,9 @@ constexpr const char* kCompareFooter =
     "of shared memory, or for long data process_vm_readv, where that is all that a call takes.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
-    "Exit status: 0 good, 1 a cell above --fail-above or not measured on rondo, 2 bad usage, 3 could not run.";
+    "Exit status: 0 good, 1 (with --fail-above) a cell above it or not measured on rondo, or no cell at all of a "
+    "library\n"
+    "that --peers names, or without --peers of any; 2 bad usage, 3 could not run.";
 
 const std::vector<std::string> kComparedOperations{"latency", "all_reduce", "reduce",         "broadcast",  "scatter",
                                                    "gather",  "all_gather", "reduce_scatter", "all_to_all", "barrier"};
@@ -63,8 +65,8 @@ void set_device_defaults(const CLI::App& app, TypedComparison& typed, Comparison
 }
 
 /// Peers that were named must be able to; of all that there are, those that cannot are left out.
-void check_device_peers(const CLI::App& app, const ComparisonPlan& plan) {
-  if (app.count("--peers") == 0) return;
+void check_device_peers(const ComparisonPlan& plan) {
+  if (!plan.peers_named) return;
   const auto all = known_peers(), able = known_peers(BufferPlace::device);
   const auto among = [](const auto& names, const auto& name) { return std::count(names.begin(), names.end(), name); };
   for (const auto& name : plan.peers) {
@@ -136,8 +138,16 @@ int verdict(const Comparison& comparison, std::optional<double> limit) {
   for (const Row& row : above)
     fmt::print("# above {:g}: {}: {}\n", *limit, describe(row),
                row.ratio ? fmt::format("{:.3f}", *row.ratio) : "rondo " + row.rondo.trouble);
-  if (above.empty()) fmt::print("# no cell is above {:g}\n", *limit);
-  return above.empty() ? kExitGood : kExitWrong;
+  const std::vector<std::string> lacking = peers_lacking(comparison.rows, comparison.plan);
+  for (const std::string& name : lacking) fmt::print("# {} gave no cell to compare with\n", name);
+  if (!above.empty() || !lacking.empty()) return kExitWrong;
+  const auto& peers = comparison.plan.peers;
+  if (std::all_of(peers.begin(), peers.end(), is_bare)) {
+    fmt::print("# rondo was measured, but compared with no library: {} not counted\n", fmt::join(peers, ", "));
+  } else {
+    fmt::print("# no cell is above {:g}\n", *limit);
+  }
+  return kExitGood;
 }
 
 }  // namespace
@@ -152,11 +162,12 @@ CompareSettings parse_compare_settings(const std::vector<std::string>& arguments
   add_options(app, typed, settings);
   parse(app, arguments);
   ComparisonPlan& plan = settings.plan;
+  plan.peers_named = app.count("--peers") != 0;
   if (typed.allocate) plan.place = BufferPlace::allocated;
   if (device_named(typed.device)) {
     plan.place = BufferPlace::device;
     set_device_defaults(app, typed, plan);
-    check_device_peers(app, plan);
+    check_device_peers(plan);
   }
   interpret(typed, settings.plan);
   return settings;

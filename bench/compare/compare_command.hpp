@@ -8,7 +8,7 @@
 namespace rondo::bench {
 
 /// `rondo-bench compare`: the same loops on rondo and on other libraries, in turn, round after round. Returns the exit
-/// status: `kExitWrong` if `--fail-above` was given and a cell is above it.
+/// status: `kExitWrong` if `--fail-above` was given and a cell is above it, or a library gave nothing to compare with.
 int compare_command(const std::vector<std::string>& arguments);
 
 struct CompareSettings {

@@ -101,6 +101,22 @@ std::optional<GeometricMean> geometric_mean(const std::vector<Row>& rows, Path p
   return GeometricMean{std::exp(logarithms / static_cast<double>(cells)), cells};
 }
 
+std::vector<std::string> peers_lacking(const std::vector<Row>& rows, const ComparisonPlan& plan) {
+  std::vector<std::string> lacking;
+  bool any = false;
+  for (const std::string& name : plan.peers) {
+    if (is_bare(name)) continue;
+    const bool measured = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+      const auto other = row.others.find(name);
+      return other != row.others.end() && other->second.microseconds;
+    });
+    any |= measured;
+    if (!measured) lacking.push_back(name);
+  }
+  if (any && !plan.peers_named) lacking.clear();
+  return lacking;
+}
+
 std::vector<Row> rows_above(const std::vector<Row>& rows, double limit) {
   std::vector<Row> above;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(above),

@@ -17,6 +17,7 @@ struct ComparisonPlan {
   std::vector<std::size_t> sizes;
   std::vector<int> ranks;
   std::vector<std::string> peers;
+  bool peers_named = false;  ///< rather than all that there are
   int rounds = 9;
   double seconds = 0.05;  ///< about, for each loop
   BufferPlace place = BufferPlace::host;
@@ -61,6 +62,9 @@ struct GeometricMean {
   std::size_t cells = 0;
 };
 std::optional<GeometricMean> geometric_mean(const std::vector<Row>& rows, Path path, const std::string& against = "");
+
+/// Which libraries have no time in any row, of those that must: all that were named, or else one at least.
+std::vector<std::string> peers_lacking(const std::vector<Row>& rows, const ComparisonPlan& plan);
 
 /// Rows whose ratio is above the limit, and those where rondo was not measured.
 std::vector<Row> rows_above(const std::vector<Row>& rows, double limit);

@@ -87,14 +87,17 @@ void add_open_mpi(const Collector& to) {
   const Words tcp{"--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"};
   to.add_untold("openmpi", "default", Path::shm, command({}));
   to.add_untold("openmpi", "yield", Path::shm, command(yielding), true);
-  const auto info = find_on_path("ompi_info");
-  if (info && output_of({*info}).find("coll: xhc") != std::string::npos) {
-    const Words xhc{"--mca", "coll_xhc_priority", "100"};
-    to.add_untold("openmpi", "xhc", Path::shm, command(xhc));
-    to.add_untold("openmpi", "xhc+yield", Path::shm, command(xhc + yielding), true);
-  }
   to.add("openmpi", "default", Path::tcp, command(tcp));
   to.add("openmpi", "yield", Path::tcp, command(tcp + yielding), true);
+
+  if (!contains(to.paths, Path::shm) && !contains(to.paths, Path::untold)) return;
+  const auto info = find_on_path("ompi_info");
+  if (!info) return to.miss("openmpi (xhc)", "ompi_info, which tells whether there is xhc, is not on PATH");
+  if (output_of({*info}).find("coll: xhc") == std::string::npos)
+    return to.miss("openmpi (xhc)", "ompi_info names no component coll: xhc");
+  const Words xhc{"--mca", "coll_xhc_priority", "100"};
+  to.add_untold("openmpi", "xhc", Path::shm, command(xhc));
+  to.add_untold("openmpi", "xhc+yield", Path::shm, command(xhc + yielding), true);
 }
 
 void add_mpich(const Collector& to) {
@@ -120,7 +123,10 @@ void add_mpich(const Collector& to) {
   };
   for (const auto& [name, variable] :
        {Setting{"yield", "MPIR_CVAR_POLLS_BEFORE_YIELD"}, Setting{"throttle", "MPIR_CVAR_ENABLE_PROGRESS_THROTTLE"}}) {
-    if (output_of({*loop, "--variable", variable}).empty()) continue;
+    if (output_of({*loop, "--variable", variable}).empty()) {
+      to.miss(fmt::format("mpich ({})", name), fmt::format("MPICH has no variable {}", variable));
+      continue;
+    }
     Variables with_tcp = tcp;
     with_tcp.emplace_back(variable, "1");
     to.add_untold("mpich", name, Path::shm, command({{variable, "1"}}), true);

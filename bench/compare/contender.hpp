@@ -40,7 +40,7 @@ struct Contender {
   Command command_for(int ranks, const LoopSettings& loops) const;
 };
 
-/// A library that is not compared, and why.
+/// A library, or a variant of one, that is not compared, and why.
 struct Absence {
   std::string name;
   std::string why;

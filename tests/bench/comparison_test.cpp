@@ -101,6 +101,22 @@ TEST_CASE("cells above the limit are named, also those that rondo has no time fo
   CHECK(rows_above(compare(comparison.entries, comparison.plan), 2).size() == 1);
 }
 
+TEST_CASE("of libraries that were named each must have a time, of all there are one", "[bench]") {
+  using Names = std::vector<std::string>;
+  Comparison comparison = example();
+  comparison.plan.peers = {"openmpi", "mpich", "sockets"};
+  CHECK(peers_lacking(comparison.rows, comparison.plan).empty());
+  comparison.plan.peers_named = true;
+  CHECK(peers_lacking(comparison.rows, comparison.plan) == Names{"mpich"});
+  comparison.plan.peers = {"sockets"};
+  CHECK(peers_lacking(comparison.rows, comparison.plan).empty());
+  // In every cell it failed.
+  comparison.plan.peers = {"openmpi", "mpich"};
+  comparison.plan.peers_named = false;
+  for (Row& row : comparison.rows) row.others["openmpi"].microseconds.reset();
+  CHECK(peers_lacking(comparison.rows, comparison.plan) == Names{"openmpi", "mpich"});
+}
+
 TEST_CASE("the table names what is cut, failed or left out", "[bench]") {
   const std::string table = comparison_table(example());
   CHECK_THAT(table, ContainsSubstring("rondo 1.2, transport tcp"));

@@ -28,7 +28,7 @@ class Programs {
 
   void add(const std::string& name, const std::string& says = "") const {
     const std::string path = directory_ / name;
-    std::ofstream(path) << "#!/bin/sh\necho '" << says << "'\n";
+    std::ofstream(path) << "#!/bin/sh\nprintf %s '" << says << "'\n";
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
 
@@ -53,6 +53,13 @@ std::vector<std::string> commands(const std::string& peer, Path path) {
 
 using Texts = std::vector<std::string>;
 
+/// Who is left out, and why.
+Texts absences(const std::string& peer, Path path) {
+  Texts texts;
+  for (const Absence& one : find_contenders({path}, {peer}).absent) texts.push_back(one.name + ": " + one.why);
+  return texts;
+}
+
 }  // namespace
 
 TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, with xhc where it has that",
@@ -69,14 +76,19 @@ TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, 
   CHECK(commands("openmpi", Path::tcp) ==
         Texts{"default: " + run + tcp + loop, "yield, crowded: " + run + tcp + yield + loop});
 
+  CHECK(absences("openmpi", Path::tcp).empty());
+  CHECK(absences("openmpi", Path::shm) ==
+        Texts{"openmpi (xhc): ompi_info, which tells whether there is xhc, is not on PATH"});
   programs.add("ompi_info", "MCA coll: basic");
   CHECK(commands("openmpi", Path::shm) == plain);
+  CHECK(absences("openmpi", Path::untold) == Texts{"openmpi (xhc): ompi_info names no component coll: xhc"});
   programs.add("ompi_info", "MCA coll: xhc");
   const std::string xhc = "--mca coll_xhc_priority 100 ";
   Texts all = plain;
   all.push_back("xhc: " + run + xhc + loop);
   all.push_back("xhc+yield, crowded: " + run + xhc + yield + loop);
   CHECK(commands("openmpi", Path::shm) == all);
+  CHECK(absences("openmpi", Path::shm).empty());
 }
 
 TEST_CASE("MPICH is started as it is fastest: with what it has for many ranks", "[bench]") {
@@ -89,6 +101,12 @@ TEST_CASE("MPICH is started as it is fastest: with what it has for many ranks", 
   const std::string tcp = "MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo FI_PROVIDER=tcp FI_TCP_IFACE=lo ";
   CHECK(commands("mpich", Path::tcp) == Texts{"default: " + tcp + run, "yield, crowded: " + tcp + yield + run,
                                               "throttle, crowded: " + tcp + throttle + run});
+  CHECK(absences("mpich", Path::tcp).empty());
+  programs.add("mpich_loop");
+  CHECK(commands("mpich", Path::shm) == Texts{"default: " + run});
+  CHECK(absences("mpich", Path::shm) == Texts{"mpich (yield): MPICH has no variable MPIR_CVAR_POLLS_BEFORE_YIELD",
+                                              "mpich (throttle): MPICH has no variable "
+                                              "MPIR_CVAR_ENABLE_PROGRESS_THROTTLE"});
 }
 
 TEST_CASE("a launcher called mpirun is whose it says it is", "[bench]") {

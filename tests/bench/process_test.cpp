@@ -242,7 +242,7 @@ TEST_CASE("rondo is compared with what is there", "[bench][process]") {
       "--seconds 0.005 --fail-above 1e9");
   INFO(compared.outcome.output);
   REQUIRE(compared.outcome.status == 0);
-  CHECK_THAT(compared.outcome.output, ContainsSubstring("no cell is above 1e+09"));
+  CHECK_THAT(compared.outcome.output, ContainsSubstring("compared with no library: sockets not counted"));
   const auto& report = compared.report;
   CHECK(report["cells"].size() == 3);
   CHECK(report["contenders"][0]["transport"] == "tcp");
@@ -289,6 +289,16 @@ TEST_CASE("a comparison in which rondo was not measured fails", "[bench][process
   INFO(outcome.output);
   CHECK(outcome.status == 1);
   CHECK_THAT(outcome.output, ContainsSubstring("\n# above 1e+09: barrier, 2 ranks, tcp: rondo over 0.001 s\n"));
+}
+
+TEST_CASE("a comparison with a library that gave nothing fails", "[bench][process]") {
+  const Outcome outcome = bench(
+      "compare --operations barrier --ranks 2 --paths shm --peers gloo,memory --rounds 1 --seconds 0.001 "
+      "--fail-above 1e9");
+  INFO(outcome.output);
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.output, ContainsSubstring("\n# gloo gave no cell to compare with\n") &&
+                                 !ContainsSubstring("# no cell is above") && !ContainsSubstring("memory gave"));
 }
 
 TEST_CASE("what is measured becomes rules", "[bench][process]") {

@@ -11,8 +11,6 @@
 namespace rondo::detail {
 namespace {
 
-constexpr cuda::EventTicket kNothing{~std::uint32_t{0}, 0};
-
 /// `awaits(member)`: he has not done his part.
 template <typename Awaits>
 struct IsOver {
@@ -68,7 +66,7 @@ void DeviceWork::follow(const DeviceBuffer& buffer) {
 }
 
 Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
-  ticket = kNothing;
+  ticket = cuda::kNoEvent;
   ++recorded_;
   if (users == 0 || try_record(ticket, users)) co_return;
   Task came = come();
@@ -84,7 +82,7 @@ bool DeviceWork::try_record(cuda::EventTicket& ticket, int users) {
 }
 
 void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
-  if (ticket == kNothing) return;
+  if (ticket == cuda::kNoEvent) return;
   const int world_rank = operation_.group().world_rank(member);
   if (!peers_.reaches(world_rank)) return lost_.push_back(member);
   peers_.events(world_rank).wait(ticket, stream(), member);
@@ -93,11 +91,11 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
 
 void DeviceWork::wait_for_end(int member, cuda::EventTicket ticket) {
   wait_for(member, ticket);
-  if (ticket != kNothing && reaches(member)) peers_.used(operation_.group().world_rank(member), ticket);
+  if (ticket != cuda::kNoEvent && reaches(member)) peers_.used(operation_.group().world_rank(member), ticket);
 }
 
 void DeviceWork::give_back(cuda::EventTicket ticket, int users) noexcept {
-  while (ticket != kNothing && users-- > 0) (void)device_.events.give_back(ticket);
+  while (ticket != cuda::kNoEvent && users-- > 0) (void)device_.events.give_back(ticket);
 }
 
 // Memory.

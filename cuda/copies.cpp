@@ -1,5 +1,6 @@
 #include "cuda/copies.hpp"
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -39,7 +40,8 @@ class Copies::Running {
 
   Copy copy;
   bool queued = false;
-  EventHandle done = nullptr;  // recorded after it
+  std::shared_ptr<Stream> lane;  // of its own, with waits ahead of it
+  EventHandle done = nullptr;    // recorded after it
   // That came once it was queued; told when the device is done, or then.
   std::exception_ptr failure;
   std::chrono::steady_clock::time_point told_at;
@@ -57,15 +59,18 @@ bool Copies::stop(std::chrono::nanoseconds patience) noexcept {
   return true;
 }
 
-// Who holds a copy may be held by it.
 void Copies::forget_left() noexcept {
-  for (const auto& running : left_) running->copy = {};
-  left_.clear();
+  std::erase_if(left_, [this](const std::shared_ptr<Running>& running) {
+    if (!is_drained(lane_of(*running))) return false;
+    running->lane.reset();
+    running->copy = {};  // who holds a copy may be held by it
+    return true;
+  });
 }
 
-bool Copies::is_drained() const noexcept {
+bool Copies::is_drained(const Stream& stream) noexcept {
   try {
-    return stream_.idle();
+    return stream.idle();
   } catch (const CudaError&) {
     return true;  // the device has failed: nothing is moving any more
   }
@@ -73,7 +78,11 @@ bool Copies::is_drained() const noexcept {
 
 bool Copies::is_drained(std::chrono::nanoseconds patience) const noexcept {
   const auto until = std::chrono::steady_clock::now() + patience;
-  while (!is_drained()) {
+  const auto all_drained = [this] {
+    return is_drained(stream_) &&
+           std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return is_drained(*lane); });
+  };
+  while (!all_drained()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::yield();
   }
@@ -98,10 +107,39 @@ std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_
   return running_.emplace_back(std::move(running));
 }
 
-bool Copies::is_queued(const Running& running) noexcept { return running.queued; }
+// Lanes.
 
-bool Copies::order(const Running& running, StreamHandle stream) const {
-  if (!running.queued || running.failure) return false;
+const Stream& Copies::lane_of(const Running& running) const noexcept { return running.lane ? *running.lane : stream_; }
+
+StreamHandle Copies::stream_of(const Running& running) const noexcept { return lane_of(running).handle(); }
+
+std::shared_ptr<Stream> Copies::free_lane() {
+  const auto free = std::find_if(lanes_.begin(), lanes_.end(),
+                                 [](const auto& lane) { return lane.use_count() == 1 && lane->idle(); });
+  if (free != lanes_.end()) return *free;
+  if (lanes_.size() == kMostLanes) return nullptr;
+  return lanes_.emplace_back(std::make_shared<Stream>(context_));
+}
+
+bool Copies::hasten(Running& running) {
+  if (running.queued || running.lane || running.failure) return running.queued && !running.failure;
+  const Copy& copy = running.copy;
+  if (!copy.follow || (copy.given_up && copy.given_up())) return false;
+  const Current current(context_);
+  auto lane = free_lane();
+  if (!lane || !copy.follow(lane->handle())) return false;
+  running.lane = std::move(lane);
+  if (copy.bytes == 0) return false;
+  try {
+    queue(running);
+  } catch (const CudaError&) {
+    fail(running);
+  }
+  return !running.failure;
+}
+
+bool Copies::order(Running& running, StreamHandle stream) {
+  if (!hasten(running)) return false;
   if (running.done == nullptr) return true;  // it is over
   const Driver& driver = context_.driver();
   const Current current(context_);
@@ -110,7 +148,7 @@ bool Copies::order(const Running& running, StreamHandle stream) const {
 }
 
 std::size_t Copies::poll() {
-  if (!left_.empty() && is_drained()) forget_left();
+  forget_left();
   std::size_t moved = 0;
   for (auto at = running_.begin(); at != running_.end();) {
     const std::shared_ptr<Running> running = *at;
@@ -118,8 +156,7 @@ std::size_t Copies::poll() {
     try {
       moved += advance(*running, over) ? 1 : 0;
     } catch (const CudaError&) {
-      running->failure = std::current_exception();
-      running->told_at = std::chrono::steady_clock::now() + kPatience;
+      fail(*running);
       over = !running->queued;
     }
     if (!over) {
@@ -129,20 +166,26 @@ std::size_t Copies::poll() {
     at = running_.erase(at);
     if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
     running->copy.ended(running->failure);
-    if (running->failure && running->queued && !is_drained()) {
+    if (running->failure && running->queued && !is_drained(lane_of(*running))) {
       left_.push_back(running);
       continue;
     }
     // What it holds need not live as long as those who look at it.
+    running->lane.reset();
     running->copy = {};
   }
   return moved;
 }
 
+void Copies::fail(Running& running) noexcept {
+  running.failure = std::current_exception();
+  running.told_at = std::chrono::steady_clock::now() + kPatience;
+}
+
 bool Copies::advance(Running& running, bool& over) {
   const Copy& copy = running.copy;
   if (running.failure) {
-    over = is_drained() || std::chrono::steady_clock::now() >= running.told_at;
+    over = !running.queued || is_drained(lane_of(running)) || std::chrono::steady_clock::now() >= running.told_at;
     return over;
   }
   const Current current(context_);
@@ -151,7 +194,7 @@ bool Copies::advance(Running& running, bool& over) {
       over = true;
       return true;
     }
-    if (copy.ready && !copy.ready()) return false;
+    if (!running.lane && copy.ready && !copy.ready()) return false;
     over = copy.bytes == 0;
     if (!over) queue(running);
     return true;
@@ -164,7 +207,7 @@ void Copies::queue(Running& running) {
   const Driver& driver = context_.driver();
   const Copy& copy = running.copy;
   const CudaFacts facts{.peer = copy.peer, .bytes = copy.bytes};
-  const StreamHandle stream = stream_.handle();
+  const StreamHandle stream = stream_of(running);
   if (copy.to_host != nullptr) {
     driver.must(facts, driver.cuMemcpyDtoHAsync, copy.to_host, copy.from, copy.bytes, stream);
   } else if (copy.from_host != nullptr) {

@@ -32,8 +32,9 @@ class LocalEvents {
   std::vector<EventHandle> all_;
 };
 
-/// Copies on a stream of rondo's own, and whatever else its user queues there. Nobody blocks for them: `poll` asks the
-/// device, and tells whoever started one. Belongs to one thread at a time; the context and the events outlive it.
+/// Copies on streams of rondo's own, and whatever else its user queues on the first. Nobody blocks for them: `poll`
+/// asks the device, and tells whoever started one. Belongs to one thread at a time; the context and the events outlive
+/// it.
 class Copies {
  public:
   struct Copy {
@@ -47,6 +48,9 @@ class Copies {
     int peer = -1;  ///< for errors
     /// Asked by `poll` until it is true: then the copy is queued. Empty: at once. May throw CudaError.
     std::function<bool()> ready;
+    /// What the device can do in its place: has a stream wait for the same. False: it cannot now. Empty: never. May
+    /// throw CudaError.
+    std::function<bool(StreamHandle)> follow;
     /// Nobody wants it any more: it is not queued if that has not happened yet.
     std::function<bool()> given_up;
     /// Called once, when the copy is over or was not made. Whatever it holds is held until then, and where the driver
@@ -68,10 +72,15 @@ class Copies {
   /// CudaError; then it is not called, and what it holds is held all the same until the device is done.
   std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
 
-  static bool is_queued(const Running& running) noexcept;
-  /// What is queued on the stream from here on comes after the copy. False: the copy itself is not queued yet, or has
+  /// Queues a copy that is not ready behind what it waits for, on a stream that it has for itself. Where there is
+  /// nothing to copy its end comes with the next `poll`. False: it is not queued, or has failed. Throws CudaError where
+  /// it cannot wait; it is asked about as before then.
+  bool hasten(Running& running);
+  /// Where a copy is queued.
+  StreamHandle stream_of(const Running& running) const noexcept;
+  /// Hastens the copy; what is queued on the stream from here on comes after it. False: it is not queued, or has
   /// failed.
-  bool order(const Running& running, StreamHandle stream) const;
+  bool order(Running& running, StreamHandle stream);
 
   /// Returns how many were queued or have ended. Throws nothing: what fails is told, of what is queued already once the
   /// device has come to the end of the stream, or has had `kPatience` for that.
@@ -79,6 +88,8 @@ class Copies {
   bool idle() const noexcept { return running_.empty() && left_.empty(); }
   /// Enough for a device that waits for nobody.
   static constexpr std::chrono::seconds kPatience{2};
+  /// Copies that the device waits for at a time; more have to be ready.
+  static constexpr std::size_t kMostLanes = 32;
   /// Waits for what has been queued, for so long at the most, and tells nobody. False: the device has not come to it,
   /// as something there waits for a process that has died; then whatever was given here must stay as it is.
   [[nodiscard]] bool stop(std::chrono::nanoseconds patience = kPatience) noexcept;
@@ -87,13 +98,18 @@ class Copies {
   /// Whether anything changed; `over` when it need not be looked at again.
   bool advance(Running& running, bool& over);
   void queue(Running& running);
+  void fail(Running& running) noexcept;
+  /// A stream with nothing on it, for one copy; nullptr: there are enough.
+  std::shared_ptr<Stream> free_lane();
   void forget_left() noexcept;
-  bool is_drained() const noexcept;
+  static bool is_drained(const Stream& stream) noexcept;
+  const Stream& lane_of(const Running& running) const noexcept;
   bool is_drained(std::chrono::nanoseconds patience) const noexcept;
 
   const PrimaryContext& context_;
   LocalEvents& events_;
   Stream stream_;
+  std::vector<std::shared_ptr<Stream>> lanes_;
   std::list<std::shared_ptr<Running>> running_;
   std::list<std::shared_ptr<Running>> left_;  ///< that have failed, and may be moving still
 };

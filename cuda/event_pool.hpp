@@ -18,6 +18,9 @@ struct EventTicket {
   friend bool operator==(const EventTicket&, const EventTicket&) = default;
 };
 
+/// Where there is none.
+constexpr EventTicket kNoEvent{~std::uint32_t{0}, 0};
+
 /// Events of this process that others wait for: as many as it is made with, never one for each message, for the driver
 /// has few. They are exported once, when a connection is made.
 ///

@@ -52,7 +52,8 @@ struct DevicePlace {
 /// of sending the payload.
 struct DeviceWrite {
   DevicePlace place;
-  std::uint32_t message = 0;  ///< its rts's id
+  cuda::EventTicket due = cuda::kNoEvent;  ///< once this is done, where the receiver's stream had not come to its call
+  std::uint32_t message = 0;               ///< its rts's id
   std::uint32_t unused = 0;
 };
 struct DeviceWritten {

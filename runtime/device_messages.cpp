@@ -41,6 +41,9 @@ DeviceOffer DeviceMessages::offer_of(const DeviceBuffer& buffer, int to) {
 void DeviceMessages::may_write(Peer& peer, const DeviceWrite& where) {
   const auto offer = offers_.find({peer.world_rank(), where.message});
   if (offer == offers_.end()) return peer.reject("it asked for what it had not been offered");
+  if (where.due != cuda::kNoEvent && where.due.index >= RankDevice::kEvents) {
+    return peer.reject("it spoke of an event that there is not");
+  }
   offer->second.where = where;
 }
 
@@ -106,9 +109,12 @@ void DeviceMessages::poll() {
 
 bool DeviceMessages::answer(const Key& ask) noexcept {
   const auto copy = copying_.find(ask);
-  if (copy == copying_.end() || !cuda::Copies::is_queued(*copy->second->copy)) return false;
+  if (copy == copying_.end()) return false;
+  cuda::Copies& copies = device().copies;
+  cuda::Copies::Running& running = *copy->second->copy;
   try {
-    const auto copied = device().events.record(device().copies.stream(), 1, owner_of(ask.first));
+    if (!copies.hasten(running)) return false;
+    const auto copied = device().events.record(copies.stream_of(running), 1, owner_of(ask.first));
     if (!copied) return false;
     engine_.device_peers().introduce(ask.first);
     engine_.peer(ask.first).tell_of_device(encode_device_frame(DeviceQueued{ask.second, *copied}));
@@ -132,11 +138,35 @@ void DeviceMessages::gone(int peer) {
 void DeviceMessages::begin(SendMessage& message, Peer& peer, const std::optional<DeviceWrite>& where) {
   if (where && write(message, peer, *where)) return;
   if (message.device_->bytes <= DevicePieces::kBytes) return fetch(message);
-  engine_.device().when_due(message.device_, [this, &message, &peer, buffer = message.device_](const auto& failure) {
+  cuda::Copies::Copy none;
+  none.ready = [this, where, to = peer.world_rank(), rank = message.peer_rank()] {
+    return !where || !engine_.device_peers().reaches(to) || is_done(to, where->due, rank);
+  };
+  const auto due = [this, &message, &peer, buffer = message.device_](const std::exception_ptr& failure) {
     if (buffer->given_up) return;
     if (failure) return message.fail(error_of(failure, message));
     engine_.device_pieces().send(message, peer);
-  });
+  };
+  engine_.device().start(message.device_, std::move(none), due);
+}
+
+bool DeviceMessages::is_done(int world_rank, cuda::EventTicket ticket, int rank) const {
+  const DevicePeers& peers = engine_.device_peers();
+  return !peers.ends(world_rank) && (ticket == cuda::kNoEvent || peers.events(world_rank).done(ticket, rank));
+}
+
+void DeviceMessages::start_after(const std::shared_ptr<DeviceBuffer>& buffer, int world_rank, cuda::EventTicket ticket,
+                                 cuda::Copies::Copy copy, RankDevice::Ended ended) {
+  const int rank = copy.peer;
+  copy.ready = [this, world_rank, ticket, rank] { return is_done(world_rank, ticket, rank); };
+  copy.follow = [this, buffer, world_rank, ticket, rank](cuda::StreamHandle stream) {
+    const DevicePeers& peers = engine_.device_peers();
+    if (peers.ends(world_rank)) return false;
+    engine_.device().follow(*buffer, stream);
+    if (ticket != cuda::kNoEvent) peers.events(world_rank).wait(ticket, stream, rank);
+    return true;
+  };
+  engine_.device().start(buffer, std::move(copy), std::move(ended));
 }
 
 bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& where) {
@@ -156,20 +186,16 @@ bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& 
   copy.from = buffer->address;
   copy.bytes = buffer->bytes;
   copy.peer = message.peer_rank();
-  copy.ready = [this, &peers, buffer, to = peer.world_rank()] {
-    return !peers.ends(to) && engine_.device().is_due(*buffer);
-  };
-  copy.given_up = [buffer] { return buffer->given_up; };
   const Key key{peer.world_rank(), message.header.id};
   copying_[key] = buffer;
-  copy.ended = [this, key, &message, &peer, buffer, use](const std::exception_ptr& failure) {
+  const auto ended = [this, key, &message, &peer, buffer, use](const std::exception_ptr& failure) {
     copying_.erase(key);
     if (buffer->given_up) return;
     if (failure) return message.fail(error_of(failure, message));
     peer.tell_of_device(encode_device_frame(DeviceWritten{key.second}));
     message.complete();
   };
-  buffer->copy = device().copies.start(std::move(copy));
+  start_after(buffer, peer.world_rank(), where.due, std::move(copy), ended);
   return true;
 }
 
@@ -210,55 +236,63 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   message.arrived_ = static_cast<std::size_t>(rts.bytes);
   message.expect_from(peer);
   const Key key{peer.world_rank(), rts.id};
-  const int source = message.status().source;
+  cuda::Copies::Copy copy;
+  copy.to = buffer->address;
+  copy.from = use->address();
+  copy.bytes = static_cast<std::size_t>(rts.bytes);
+  copy.peer = message.status().source;
   copying_[key] = buffer;
-  buffer->copy = device().copies.start(
-      {.to = buffer->address,
-       .from = use->address(),
-       .bytes = static_cast<std::size_t>(rts.bytes),
-       .peer = source,
-       // Asked by the host: nobody knows what a device does that waits for a process which has died.
-       .ready =
-           [this, &peers, buffer, offer, source, from = peer.world_rank()] {
-             return !peers.ends(from) && peers.events(from).done(offer.ready, source) &&
-                    engine_.device().is_due(*buffer);
-           },
-       .given_up = [buffer] { return buffer->given_up; },
-       .ended =
-           [this, key, &message, &peer, buffer, use, rts](const std::exception_ptr& failure) {
-             copying_.erase(key);
-             peer.decline(rts);
-             if (buffer->given_up) return;
-             message.complete(failure ? error_of(failure, message) : nullptr);
-           }});
+  const auto ended = [this, key, &message, &peer, buffer, use, rts](const std::exception_ptr& failure) {
+    copying_.erase(key);
+    peer.decline(rts);
+    if (buffer->given_up) return;
+    message.complete(failure ? error_of(failure, message) : nullptr);
+  };
+  start_after(buffer, peer.world_rank(), offer.ready, std::move(copy), ended);
   return true;
 }
 
 bool DeviceMessages::let_write(ReceiveMessage& message, Peer& peer, const FrameHeader& rts) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
-  DeviceWrite write;
-  write.message = rts.id;
-  write.place = engine_.device_peers().expose(peer.world_rank(), buffer->memory, buffer->address);
-  if (write.place.region == 0) return false;
+  const auto write = std::make_shared<DeviceWrite>();
+  write->message = rts.id;
+  write->place = engine_.device_peers().expose(peer.world_rank(), buffer->memory, buffer->address);
+  if (write->place.region == 0) return false;
   message.may_be_written_ = true;
+  copying_[{peer.world_rank(), rts.id}] = buffer;
   clear_when_due(message, peer, rts, write);
   return true;
 }
 
 void DeviceMessages::clear_when_due(ReceiveMessage& message, Peer& peer, const FrameHeader& rts,
-                                    const std::optional<DeviceWrite>& write) {
+                                    const std::shared_ptr<DeviceWrite>& write) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   message.state_ = ReceiveMessage::State::pulling;
   message.expect_from(peer);
-  engine_.device().when_due(buffer, [&message, &peer, buffer, rts, write](const std::exception_ptr& failure) {
-    if (buffer->given_up) return peer.decline(rts);
-    if (failure) {
+  cuda::Copies::Copy none;
+  if (write) {
+    none.follow = [this, buffer, write, from = peer.world_rank()](cuda::StreamHandle stream) {
+      cuda::EventPool& events = device().events;
+      if (engine_.device_peers().ends(from) || events.available() == 0) return false;
+      engine_.device().follow(*buffer, stream);
+      write->due = events.record(stream).value_or(cuda::kNoEvent);
+      return true;
+    };
+  }
+  const auto due = [this, &message, &peer, buffer, rts, write](const std::exception_ptr& failure) {
+    if (write) copying_.erase({peer.world_rank(), rts.id});
+    if (buffer->given_up || failure) {
+      if (write) (void)device().events.give_back(write->due);
       peer.decline(rts);
-      return message.complete(error_of(failure, message));
+      if (!buffer->given_up) message.complete(error_of(failure, message));
+      return;
     }
     if (write) peer.tell_of_device(encode_device_frame(*write));
     peer.clear(message, rts);
-  });
+    if (write && write->due != cuda::kNoEvent)
+      offers_[{peer.world_rank(), *peer.number_of(message)}] = {write->due, {}};
+  };
+  engine_.device().start(buffer, std::move(none), due);
 }
 
 void DeviceMessages::store(ReceiveMessage& message, std::size_t bytes) {

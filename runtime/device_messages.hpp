@@ -39,7 +39,7 @@ class DeviceMessages {
   bool is_offered(int peer, std::uint32_t id) const { return offers_.contains({peer, id}); }
   /// The receiver of an rts has said where the payload may be written.
   void may_write(Peer& peer, const DeviceWrite& where);
-  /// The peer has answered that rts, in whatever way; tells what it had said before.
+  /// The peer has answered that rts, in whatever way, or done what that cts asked for; tells what it had said before.
   std::optional<DeviceWrite> answered(int peer, std::uint32_t id);
   /// Its receiver is ready: writes the payload there, or else fetches it.
   void begin(SendMessage& message, Peer& peer, const std::optional<DeviceWrite>& where);
@@ -49,9 +49,10 @@ class DeviceMessages {
   // Receives.
   /// Copies out of the sender's memory, or lets the sender write. False: the payload is to come by the link.
   bool pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
-  /// A long payload may come, in pieces, once the stream has come to the call.
+  /// A long payload may come, in pieces, once the stream has come to the call; or be written, which a device that is to
+  /// wait for it can wait for.
   void clear_when_due(ReceiveMessage& message, Peer& peer, const FrameHeader& rts,
-                      const std::optional<DeviceWrite>& write = {});
+                      const std::shared_ptr<DeviceWrite>& write = nullptr);
   /// Copies the bytes that came last, which are in the staging memory, to the device.
   void store(ReceiveMessage& message, std::size_t bytes);
   /// The same of bytes that lie elsewhere, until `free` is called, whatever became of the message.
@@ -62,8 +63,6 @@ class DeviceMessages {
   /// What is queued on the stream from here on comes after the copy by which that rank ends a message, of which this
   /// one has told it by this number. False: it has been asked whether the copy is queued. Throws Error.
   bool order(int peer, std::uint32_t number, CudaStream stream);
-  /// The copy itself may be over: who was asked has no more to say.
-  void ended(int peer, std::uint32_t number);
   void queued(Peer& peer, const DeviceQueued& copy);
   // Copies of this rank, for which the other side's may.
   /// A thread that waits asks of one message at a time; what it gave up stays asked for until that is over.
@@ -87,13 +86,22 @@ class DeviceMessages {
   DeviceOffer offer_of(const DeviceBuffer& buffer, int to);
   bool write(SendMessage& message, Peer& peer, const DeviceWrite& where);
   bool let_write(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
-  /// False: nothing can be said yet.
+  /// An event of that rank of the world's is done, or there is none. False also where it leaves: nobody knows what a
+  /// device does that waits for a process which has died. `rank` is that in the group, for errors.
+  bool is_done(int world_rank, cuda::EventTicket ticket, int rank) const;
+  /// The copy comes after such an event, and after what the buffer's own stream had been given: asked by the host until
+  /// the copy is hastened.
+  void start_after(const std::shared_ptr<DeviceBuffer>& buffer, int world_rank, cuda::EventTicket ticket,
+                   cuda::Copies::Copy copy, RankDevice::Ended ended);
+  /// The copy itself may be over: who was asked has no more to say.
+  void ended(int peer, std::uint32_t number);
+  /// Hastens the copy. False: nothing can be said yet.
   bool answer(const Key& ask) noexcept;
   /// Whose are the events that a rank waits for to know of this one's copies.
   static std::uint64_t owner_of(int peer) noexcept { return ~static_cast<std::uint64_t>(peer); }
 
   Engine& engine_;
-  std::map<Key, Offer> offers_;                           ///< of this rank, by the receiver and the rts
+  std::map<Key, Offer> offers_;                           ///< of this rank, by its rts, or its cts
   std::map<Key, std::optional<cuda::EventTicket>> asks_;  ///< of this rank, by its own number
   std::set<Key> asked_;                                   ///< of others, by theirs
   std::map<Key, std::shared_ptr<DeviceBuffer>> copying_;  ///< what they may ask about

@@ -327,7 +327,8 @@ bool ReceiveMessage::order(CudaStream stream) {
     const auto number = source_->number_of(*this);
     return number && group_.engine().device_messages().order(source_->world_rank(), *number, stream);
   }
-  return missing_bytes() == 0 && group_.engine().device().order(*device_, stream);
+  const bool all_here = state_ == State::pulling || missing_bytes() == 0;
+  return all_here && group_.engine().device().order(*device_, stream);
 }
 
 // Once matched, a receive from any source waits for one; once all is here, only for the device.

@@ -348,7 +348,7 @@ std::optional<std::uint32_t> Peer::number_of(const ReceiveMessage& receive) cons
 }
 
 ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
-  engine_.device_messages().ended(world_rank_, id);
+  (void)engine_.device_messages().answered(world_rank_, id);
   ReceiveMessage* const receive = awaiting(id);
   std::erase_if(awaiting_data_, [&](const auto& entry) { return entry.first == id; });
   return receive;

@@ -168,7 +168,7 @@ void Peer::handle(const FrameHeader& header) {
     }
     case FrameKind::cancel:
     case FrameKind::recall:
-      if (header.kind == FrameKind::cancel) engine_.device_messages().ended(world_rank_, header.id);
+      if (header.kind == FrameKind::cancel) (void)engine_.device_messages().answered(world_rank_, header.id);
       // Of a failure this rank hears the cause itself, if not yet then soon.
       if (header.number != 0 && engine_.control()) return;
       if (header.kind == FrameKind::recall) return recalled(header);

@@ -234,12 +234,8 @@ void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<co
   start(buffer, std::move(copy), std::move(ended));
 }
 
-void RankDevice::when_due(const std::shared_ptr<DeviceBuffer>& buffer, Ended ended) {
-  start(buffer, {}, std::move(ended));
-}
-
 void RankDevice::start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended) {
-  copy.ready = [this, buffer] { return is_due(*buffer); };
+  copy.ready = [this, buffer, also = std::move(copy.ready)] { return (!also || also()) && is_due(*buffer); };
   copy.given_up = [buffer] { return buffer->given_up; };
   copy.ended = std::move(ended);
   buffer->copy = opened_->copies.start(std::move(copy));
@@ -249,6 +245,12 @@ bool RankDevice::is_due(const DeviceBuffer& buffer) const {
   if (!opened_->local_events.done(buffer.before)) return false;
   check_there(buffer);
   return true;
+}
+
+void RankDevice::follow(const DeviceBuffer& buffer, cuda::StreamHandle stream) const {
+  check_there(buffer);
+  const cuda::Driver& driver = opened_->context.driver();
+  driver.must(driver.cuStreamWaitEvent, stream, buffer.before, 0U);
 }
 
 void RankDevice::check_there(const DeviceBuffer& buffer) const {

@@ -76,17 +76,18 @@ class RankDevice {
             std::size_t offset = 0);
   void write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<const std::byte> from, int peer, Ended ended,
              std::size_t offset = 0);
-  /// Tells when the caller's stream has come to where the buffer may be used.
-  void when_due(const std::shared_ptr<DeviceBuffer>& buffer, Ended ended);
-  /// Whether it has. Asked by the host: a stream of rondo's that waited for it would keep other streams' copies
-  /// waiting, perhaps those that it waits for itself. Throws CudaError. A context is current.
-  bool is_due(const DeviceBuffer& buffer) const;
+  /// A copy of any kind, or none, when it is `ready` and the caller's stream has come to where the buffer may be used.
+  /// Asked by the host: a stream of rondo's that waited for it would keep other streams' copies waiting.
+  void start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended);
+  /// Has a stream wait for that instead. Throws CudaError, as where the memory of the buffer is no longer what the
+  /// caller gave. A context is current.
+  void follow(const DeviceBuffer& buffer, cuda::StreamHandle stream) const;
   /// Throws CudaError where the memory of the buffer is no longer what the caller gave. A context is current.
   void check_there(const DeviceBuffer& buffer) const;
   /// Memory of the host for that.
   std::shared_ptr<cuda::Staging::Block> stage(std::size_t bytes);
-  /// What is queued on the stream from here on comes after the buffer's last copy. False: that is not queued yet,
-  /// or has failed.
+  /// What is queued on the stream from here on comes after the buffer's last copy, which is hastened. False: that is
+  /// not queued yet, or has failed.
   bool order(const DeviceBuffer& buffer, CudaStream stream) const;
 
   struct Allocation {
@@ -157,7 +158,7 @@ class RankDevice {
  private:
   cuda::Device first_device(const cuda::Driver& driver) const;
   cuda::PointerFacts classify(const DeviceBytes& bytes, const cuda::Driver& driver, const char* operation) const;
-  void start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended);
+  bool is_due(const DeviceBuffer& buffer) const;
   /// There is a device. Throws CudaError.
   Allocation take(std::size_t bytes);
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);

@@ -36,12 +36,13 @@ class RONDO_EXPORT Work {
   void wait();
   /// The same for at most `duration`; false: not complete yet, and nothing has been given up.
   bool wait_for(std::chrono::nanoseconds duration);
-  /// Of the memory of a device: blocks until the copies or kernels of the operation are queued, by whichever rank (a
-  /// message's once both streams have come to their calls), and lets what is queued on the stream from here on come
-  /// after them. The Work is no longer valid then, though further calls make further streams wait; a copy that fails on
-  /// the device is logged. The last copy of a message that goes through the host is queued once all of it has come, or
-  /// all but the last 2 MiB have left: no stream ever waits for what the host has yet to queue, so it may be
-  /// synchronised at any time. For an operation on memory of the host it waits as `wait` does. Throws
+  /// Of the memory of a device: blocks until the copies or kernels of the operation are queued, by whichever rank, and
+  /// lets what is queued on the stream from here on come after them. The Work is no longer valid then, though further
+  /// calls make further streams wait; a copy that fails on the device is logged. What is queued is not taken back, also
+  /// where the other rank gives the message up. A message that goes through the host is copied once both streams have
+  /// come to their calls, the last of it when all has come, or all but the last 2 MiB have left; so is one that is
+  /// copied directly while 32 others wait on the device. No stream ever waits for what the host has yet to queue, so it
+  /// may be synchronised at any time. For an operation on memory of the host it waits as `wait` does. Throws
   /// Errc::invalid_argument, and the Work is valid then, while the stream is being captured into a graph.
   void wait_on(CudaStream stream);
   /// True when the operation is complete, in which case `wait` will not block. Looks for news once, never blocks.

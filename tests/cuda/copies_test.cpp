@@ -95,6 +95,49 @@ TEST_CASE("a stream can be told to come after a copy once that is queued, and wh
   CHECK(copies.order(*running, device.stream.handle()));
 }
 
+TEST_CASE("a stream that is to come after a copy has it queued behind what the device can wait for", "[cuda][copies]") {
+  const DeviceUnderTest device, behind;
+  const DeviceMemory memory(device.context, 64), there(device.context, 64);
+  device.fill(memory.address(), 64, std::byte{1});
+  LocalEvents events(device.context);
+  Copies copies(device.context, events);
+  HeldStream held(device);
+  EventHandle let_go = nullptr;
+  {
+    const Current current(device.context);
+    let_go = events.record(device.stream.handle());
+  }
+  int over = 0;
+  bool can = false;
+  const auto start = [&](std::size_t bytes) {
+    Copies::Copy copy;
+    copy.to = there.address();
+    copy.from = memory.address();
+    copy.bytes = bytes;
+    copy.ready = [] { return false; };
+    copy.follow = [&](StreamHandle stream) {
+      if (can) device.driver().must(device.driver().cuStreamWaitEvent, stream, let_go, 0U);
+      return can;
+    };
+    copy.ended = [&](const std::exception_ptr& failure) { over += failure ? 100 : 1; };
+    return copies.start(std::move(copy));
+  };
+  const auto copy = start(64), none = start(0);
+  CHECK(!copies.order(*copy, behind.stream.handle()));
+  can = true;
+  CHECK(copies.order(*copy, behind.stream.handle()));
+  CHECK(copies.stream_of(*copy) != copies.stream());
+  copies.poll();
+  CHECK(over == 0);
+  CHECK(!copies.hasten(*none));
+  copies.poll();
+  CHECK(over == 1);
+  held.let_go();
+  CHECK(behind.holds(there.address(), 64, std::byte{1}));
+  while (over < 2) copies.poll();
+  CHECK(copies.idle());
+}
+
 TEST_CASE("a copy that cannot be asked about any more blocks nobody, and is told of when the device is done",
           "[cuda][copies]") {
   FailedCopy test;

@@ -80,17 +80,19 @@ void message(Communicator& world, int sender, int copier, std::size_t bytes = kB
   require(rank != copier || copying(), "nobody waited for the device");
 }
 
-/// Rank 1 copies, and is killed when rank 0's stream waits for that.
-void stream_waits(Communicator& world, int sender) {
+/// Rank 1 copies, or its stream has not come to that, and is killed when rank 0's stream waits for it.
+void stream_waits(Communicator& world, int sender, bool copies) {
   const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, kBytes);
   const int rank = world.rank();
   const auto stream = stream_of(device);
+  std::optional<HeldStream> held;
+  if (rank == kVictim && !copies) held.emplace(device);
   Work work = rank == sender ? world.isend(buffer.span(stream), 1 - rank) : world.irecv(buffer.span(stream), 1 - rank);
   char word = 0;
   if (rank == kVictim) {
     world.recv(std::span(&word, 1), 0, rondo::Tag{1});
-    await_copy(work);  // for which the stream of rank 0 waits
+    if (copies) await_copy(work);
     kill(::getpid());
   }
   work.wait_on(stream);
@@ -143,8 +145,10 @@ const rondo::testing::Acts kActs{
     {"receiver-while-it-copies-pieces", [](Communicator& world) { message(world, 0, 1, kManyPieces); }},
     {"sender-while-it-copies-pieces", [](Communicator& world) { message(world, 1, 1, kManyPieces); }},
     {"receiver-while-sender-copies-pieces", [](Communicator& world) { message(world, 0, 0, kManyPieces); }},
-    {"receiver-for-a-stream", [](Communicator& world) { stream_waits(world, 0); }},
-    {"sender-for-a-stream", [](Communicator& world) { stream_waits(world, 1); }},
+    {"receiver-for-a-stream", [](Communicator& world) { stream_waits(world, 0, true); }},
+    {"sender-for-a-stream", [](Communicator& world) { stream_waits(world, 1, true); }},
+    {"receiver-held-for-a-stream", [](Communicator& world) { stream_waits(world, 0, false); }},
+    {"sender-held-for-a-stream", [](Communicator& world) { stream_waits(world, 1, false); }},
     {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},
     {"all-gather-by-messages", [](Communicator& world) { all_gather_by(world, Algorithm::ring); }},
     {"all-reduce-mapped", [](Communicator& world) { all_reduce_by(world, Algorithm::sliced); }},

@@ -66,6 +66,16 @@ TEST_CASE("a rank that is killed in the middle of a copy for which a stream wait
   check_death(2, "sender-for-a-stream", {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
 }
 
+TEST_CASE(
+    "a rank that is killed before its stream has come to a copy for which a stream waits fails the other one at once",
+    "[cuda][death][stand-in]") {
+  if (!is_stand_in()) return;
+  for (const char* const act : {"receiver-held-for-a-stream", "sender-held-for-a-stream"}) {
+    check_death(2, act);
+    check_death(2, act, {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+  }
+}
+
 TEST_CASE("a rank that is killed in the middle of a collective's copies fails the others at once",
           "[cuda][death][stand-in]") {
   if (!is_stand_in()) return;

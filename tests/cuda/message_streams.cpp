@@ -9,6 +9,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "cuda/copies.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
@@ -99,6 +100,78 @@ void stream_waits_for_other(Communicator& world, int waiting, bool is_second = f
   }
   require(world.rank() == 0 || after == sent, "what was sent before the stream went on");
   barrier(world);
+}
+
+/// Both streams have yet to come to a message when they are to wait for it, or one of them: the hosts go on, and so do
+/// messages of other streams.
+void streams_wait_for_streams(Communicator& world, bool sender_waits, bool receiver_waits) {
+  const DeviceUnderTest device(own_device(world)), other(own_device(world));
+  constexpr std::size_t kBytes = 100'000;
+  const bool sends = world.rank() == 0;
+  const auto before = pattern(1, 1, kBytes), sent = pattern(0, 1, kBytes), soon = pattern(0, 2, kBytes);
+  const Buffer made(world, kBytes), late(world, kBytes), got(world, kBytes), overtakes(world, kBytes);
+  const auto copy = [&](const Buffer& to, const Buffer& from) {
+    device.copy(address_of(to), address_of(from), kBytes);
+  };
+  put(device, made, 0, sent);
+  put(device, late, 0, before);
+  put(device, overtakes, 0, soon);
+  {
+    HeldStream held(device);
+    if (sends) copy(late, made);
+    Work work = sends ? world.isend(late.span(stream_of(device)), 1) : world.irecv(late.span(stream_of(device)), 0);
+    if (sends ? sender_waits : receiver_waits) {
+      work.wait_on(stream_of(device));
+      if (sends) overwrite(device, late);
+    }
+    const auto span = overtakes.span(stream_of(other));
+    Work overtaking = sends ? world.isend(span, 1, Tag{1}) : world.irecv(span, 0, Tag{1});
+    overtaking.wait_on(stream_of(other));
+    other.stream.synchronize();
+    if (!sends) check(other, overtakes, 0, soon, "what another stream waited for");
+    barrier(world);
+    if (sends) held.let_go();
+    barrier(world);
+    for (int i = 0; i < 100 && !sends; ++i) check(other, late, 0, before, "what the stream still reads");
+    held.let_go();
+    work.wait();
+    if (!sends) copy(got, late);
+  }
+  if (!sends) check(device, got, 0, sent, "what the stream waited for");
+  barrier(world);
+}
+
+/// More are to be waited for than the device waits for at a time: those the host waits for until they are due. None has
+/// anything left for the next.
+void most_streams_wait(Communicator& world, int round) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 100, kMost = cuda::Copies::kMostLanes, kMessages = kMost + 8;
+  const auto sent = pattern(0, round, kBytes * kMessages);
+  const Buffer made(world, sent.size()), buffer(world, sent.size());
+  const bool sends = world.rank() == 0;
+  put(device, made, 0, sent);
+  HeldStream held(device);
+  if (sends) device.copy(address_of(buffer), address_of(made), sent.size());
+  std::vector<Work> works;
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    const auto span = buffer.span(stream_of(device)).subspan(i * kBytes, kBytes);
+    works.push_back(sends ? world.isend(span, 1) : world.irecv(span, 0));
+  }
+  char word = 0;
+  for (std::size_t i = 0; i < kMessages && !sends; ++i) {
+    if (i == kMost) {
+      world.send(std::span(&word, 1), 0, Tag{1});
+      held.let_go();
+    }
+    works[i].wait_on(stream_of(device));
+  }
+  if (sends) {
+    world.recv(std::span(&word, 1), 1, Tag{1});
+    held.let_go();
+    wait_all(works);
+  } else {
+    check(device, buffer, 0, sent, "what the stream waited for");
+  }
 }
 
 /// The driver refuses rank 0 the wait: the message goes on, and so does everything else.
@@ -219,6 +292,13 @@ Acts message_streams() {
       {"receiver-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 1); }},
       {"sender-second-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 0, true); }},
       {"receiver-second-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 1, true); }},
+      {"sender-stream-waits-for-streams", [](Communicator& world) { streams_wait_for_streams(world, true, false); }},
+      {"receiver-stream-waits-for-streams", [](Communicator& world) { streams_wait_for_streams(world, false, true); }},
+      {"both-streams-wait-for-streams", [](Communicator& world) { streams_wait_for_streams(world, true, true); }},
+      {"most-streams-wait",
+       [](Communicator& world) {
+         for (int round = 0; round < 2; ++round) most_streams_wait(world, round);
+       }},
       {"wait-is-refused", wait_is_refused},
       {"wait-is-refused-in-a-group",
        [](Communicator& world) {

@@ -113,6 +113,17 @@ TEST_CASE("a stream waits for the other side's copy instead of the host", "[cuda
   if (act.starts_with("sender")) check_messages(2, act, {slow, "RONDO_TRANSPORT=tcp"});
 }
 
+TEST_CASE("a stream waits for a message that neither stream has come to instead of the host, and keeps no other back",
+          "[cuda][messages]") {
+  const std::string act = GENERATE("sender-stream-waits-for-streams", "receiver-stream-waits-for-streams",
+                                   "both-streams-wait-for-streams", "most-streams-wait");
+  const std::string awaited = "FAKECUDA_AWAITED=1";
+  check_messages(2, act, {awaited});
+  if (!is_stand_in()) return;
+  check_messages(2, act, {awaited, "FAKECUDA_DEVICES=2", "FAKECUDA_SEED=1"});
+  check_messages(2, act, {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0", "FAKECUDA_SEED=2"});
+}
+
 TEST_CASE("a stream that waits for a copy which may be over already", "[cuda][messages]") {
   for (const char* const nvlink : {"FAKECUDA_NVLINK=1", "FAKECUDA_NVLINK=0"}) {
     for (const char* const seed : {"FAKECUDA_SEED=1", "FAKECUDA_SEED=2", "FAKECUDA_SEED=3"}) {

@@ -31,6 +31,8 @@ void check_death(int ranks, const std::string& act, std::vector<std::string> var
     INFO(failure.ended.out << failure.ended.err);
     check_heard(failure, ranks);
     CHECK_THAT(failure.ended.err, !ContainsSubstring("exited with status 3"));
+    // And what that still may use was not given back.
+    CHECK_THAT(failure.ended.err, !ContainsSubstring("stand-in driver: "));
     // Nobody had to be killed because it waited for its device.
     if (HOW_SOON_COUNTS) CHECK_THAT(failure.ended.err, !ContainsSubstring("after the first signal"));
   });

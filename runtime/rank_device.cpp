@@ -89,8 +89,10 @@ RankDevice::~RankDevice() {
   stop();
   if (stuck_) leave_to_driver(std::shared_ptr<Opened>(std::move(opened_)));
   if (!opened_) return;
-  // Whoever mapped any of it has closed it.
-  for (const auto& [bytes, address] : opened_->scratch) free({address, bytes});
+  const cuda::Current current(opened_->context, std::nothrow);
+  if (!current) return;
+  // Whoever mapped any of it has closed it. Nobody could act on an error.
+  for (const auto& [bytes, address] : opened_->scratch) opened_->context.driver().cuMemFree(address);
 }
 
 // What is under way.

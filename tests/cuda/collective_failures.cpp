@@ -84,6 +84,17 @@ void come_what_may(Communicator& world) {
   }
 }
 
+/// Scratch memory of the device is what is left at the end.
+void leaves_scratch(Communicator& world) {
+  const cuda::buffer<float> data(world, 1000);
+  try {
+    all_reduce(world, data.span(), sum, {Algorithm::recursive_doubling});
+  } catch (const Error& error) {
+    std::printf("%s\n", error.what());
+    require(error.code() == Errc::cuda || error.code() == Errc::peer_failed, "the code of an error");
+  }
+}
+
 /// A call fails in its middle, and the device goes on: no event stays taken for want of what the others do not say any
 /// more, and what one of them still says does no harm.
 void events_come_back(Communicator& world) {
@@ -167,6 +178,7 @@ Acts collective_failures() {
       {"call-is-refused", call_is_refused},
       {"wait-is-refused-in-a-group", wait_is_refused_in_a_group},
       {"launch-fails", launch_fails},
+      {"leaves-scratch", leaves_scratch},
       {"events-come-back", events_come_back},
       {"late-is-named", late_is_named},
       {"one-is-on-the-host", one_is_on_the_host},

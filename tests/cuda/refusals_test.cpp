@@ -107,6 +107,18 @@ TEST_CASE("a rank whose context is lost goes on with memory of the host", "[cuda
   CHECK_THAT(ended.out, ContainsSubstring(call.substr(0, call.find(':'))));
 }
 
+TEST_CASE("a rank whose device is lost ends in peace", "[cuda][refusals][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string call =
+      GENERATE("cuLaunchKernel:1:700", "cuMemFree:1:700", "cuMemFree:2:700", "cuMemFree:2:4", "cuStreamDestroy:1:4");
+  const std::string sticky = GENERATE("0", "1");
+  auto variables = kUntidy;
+  variables.insert(variables.end(), {"FAKECUDA_STICKY=" + sticky, "FAKECUDA_FAIL=" + call});
+  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "leaves-scratch", variables);
+  INFO(call << ", " << sticky << ": " << ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("what fails in a group names its ranks", "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;
   const auto ended =

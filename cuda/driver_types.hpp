@@ -27,6 +27,7 @@ enum class Result : unsigned {
   not_found = 500,
   not_ready = 600,
   illegal_address = 700,
+  not_supported = 801,
   capture_unsupported = 900,
   capture_invalidated = 901,
 };

@@ -49,11 +49,17 @@ bool DevicePeers::shares_host(int world_rank) const {
 }
 
 void DevicePeers::introduce(int world_rank) {
-  if (!shares_host(world_rank) || engine_.peer(world_rank).gone()) return;
+  if (!shares_host(world_rank) || !has_events() || engine_.peer(world_rank).gone()) return;
   if (std::exchange(remotes_[world_rank].told, true)) return;
   DeviceHello hello{.process = ::getpid(), .device = device().uuid, .events = {}};
   std::copy(device().events.handles().begin(), device().events.handles().end(), hello.events.begin());
   engine_.peer(world_rank).tell_of_device(encode_device_frame(hello));
+bool DevicePeers::has_events() {
+  const std::string& why_not = device().why_no_events;
+  if (!why_not.empty()) stage_instead(why_not);
+  return why_not.empty();
+}
+
 }
 
 DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address) {
@@ -69,6 +75,7 @@ DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory
     return {};
   }
   try {
+  if (!has_events()) return {};
     const cuda::Current current(device().context);
     const auto exposure = device().exports.expose(world_rank, memory, address);
     send_unmaps(exposure.unmap);
@@ -161,6 +168,7 @@ DevicePeers::Remote* DevicePeers::open(int world_rank) {
     }
   } catch (const cuda::CudaError& error) {
     why = error.what();
+  if (!has_events()) return nullptr;
   } catch (const cuda::RegionError& error) {
     why = error.what();
   }
@@ -216,6 +224,7 @@ DeviceWay DevicePeers::way(int world_rank) const {
           : remote.better_writes ? "PCIe"
                                  : "NVLink",
           {}};
+  if (!device().why_no_events.empty()) return {"host", device().why_no_events};
 }
 
 void DevicePeers::used(int world_rank, cuda::EventTicket ticket) {

@@ -111,6 +111,8 @@ class DevicePeers {
   /// There is one.
   RankDevice::Opened& device() const;
   bool shares_host(int world_rank) const;
+  /// There are events for others to wait for; if not, the log says why.
+  bool has_events();
   void send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& unmaps);
   Remote* open(int world_rank);
   /// As the table does, where need be in the place of regions, of whatever rank, that nobody uses.

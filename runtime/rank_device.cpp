@@ -48,10 +48,24 @@ Error error_of(const cuda::CudaError& refusal, const char* operation, const std:
   return Error(Errc::cuda, what + refusal.what(), with_call({-1, -1, operation, 0, 0, 0, {}}, refusal));
 }
 
+namespace {
+
+/// Without any where the driver has none for several processes, as on some machines and in some containers.
+cuda::EventPool make_events(const cuda::PrimaryContext& context, std::string& why_none) {
+  try {
+    return {context, RankDevice::kEvents};
+  } catch (const cuda::CudaError& error) {
+    why_none = error.what();
+    return {context, 0};
+  }
+}
+
+}  // namespace
+
 RankDevice::Opened::Opened(const cuda::Driver& driver, cuda::Device number)
     : context(driver, number),
       local_events(context),
-      events(context, kEvents),
+      events(make_events(context, why_no_events)),
       exports(driver),
       staging(context),
       copies(context, local_events) {

@@ -108,6 +108,7 @@ class RankDevice {
     cuda::PrimaryContext context;
     cuda::Uuid uuid{};
     cuda::LocalEvents local_events;
+    std::string why_no_events;  ///< that others could wait for: then none of this rank's memory is mapped, nor theirs
     cuda::EventPool events;
     cuda::ExportRegistry exports;
     cuda::Staging staging;

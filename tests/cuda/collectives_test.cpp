@@ -118,6 +118,22 @@ TEST_CASE("collectives on devices that can map less than they need", "[cuda][col
   }
 }
 
+TEST_CASE("collectives on streams that nobody makes", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 3, "default-streams");
+  check_ranks(COLLECTIVE_RANK, 3, "default-streams", {"RONDO_TRANSPORT=tcp"});
+}
+
+TEST_CASE("collectives where a rank has no events that others could wait for", "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string act = GENERATE("all", "algorithms", "by-messages", "in-order-on-the-host");
+  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo cuIpcGetEventHandle:1:801)",
+                                        COLLECTIVE_RANK, 3, act);
+  INFO(act << ": " << ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK(lines_of(without_missing_kernels(ended.err)).size() == 1);
+  CHECK_THAT(ended.err, ContainsSubstring("rank 1: device memory goes through the host: cuIpcGetEventHandle"));
+}
+
 TEST_CASE("a collective on devices maps what it needs in place of what others needed",
           "[cuda][collectives][stand-in]") {
   if (!is_stand_in()) return;

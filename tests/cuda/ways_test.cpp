@@ -126,6 +126,27 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
 }
 
 TEST_CASE("where no more can be mapped, what nobody uses makes room", "[cuda][ways][stand-in]") {
+TEST_CASE("where events are not for several processes all goes through the host, and the log says why once",
+          "[cuda][ways][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string call = GENERATE("cuIpcGetEventHandle:1:801", "cuIpcGetEventHandle:64:801", "cuEventCreate:1:801");
+  const std::string why = "rank 1: device memory goes through the host: " + call.substr(0, call.find(':')) +
+                          ": got CUDA_ERROR_NOT_SUPPORTED (801): operation not supported";
+  for (const char* const act : {"around", "many", "stream-waits", "streams-apart", "coming-and-going", "long-around"}) {
+    const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo " + call + ")", MESSAGE_RANK, 2,
+                                          act, with_long_messages({}));
+    INFO(act << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+    CHECK(lines_of(ended.err).size() == 1);
+    CHECK_THAT(ended.err, ContainsSubstring(why));
+  }
+  const auto all = run_messages(3, "around", {"FAKECUDA_FAIL=" + call});
+  INFO(all.out << all.err);
+  CHECK(all.status == 0);
+  CHECK(lines_of(all.err).size() == 3);
+  CHECK_THAT(all.err, ContainsSubstring(why));
+}
+
   if (!is_stand_in()) return;
   const std::string most = "FAKECUDA_MAPPABLE=" + std::to_string(3 << 21);
   check_messages(3, "more-than-fits", {most});

@@ -29,6 +29,7 @@ constexpr Entry kErrors[] = {
     {Result::not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {Result::not_ready, "CUDA_ERROR_NOT_READY", "device not ready"},
     {Result::illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {Result::not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {Result::capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
     {Result::capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",

@@ -18,6 +18,12 @@ bool means_no_room(cuda::Result code) {
   return code == cuda::Result::out_of_memory || code == cuda::Result::map_failed;
 }
 
+/// What it may say of a device that is not visible here and cannot be reached; anything else may pass.
+bool means_unreachable(cuda::Result code) {
+  return code == cuda::Result::peer_access_unsupported || code == cuda::Result::invalid_device ||
+         code == cuda::Result::not_supported;
+}
+
 }  // namespace
 
 DevicePeers::~DevicePeers() {
@@ -48,18 +54,18 @@ bool DevicePeers::shares_host(int world_rank) const {
   return here >= 0 && settings.hosts[static_cast<std::size_t>(world_rank)] == here;
 }
 
-void DevicePeers::introduce(int world_rank) {
-  if (!shares_host(world_rank) || !has_events() || engine_.peer(world_rank).gone()) return;
-  if (std::exchange(remotes_[world_rank].told, true)) return;
-  DeviceHello hello{.process = ::getpid(), .device = device().uuid, .events = {}};
-  std::copy(device().events.handles().begin(), device().events.handles().end(), hello.events.begin());
-  engine_.peer(world_rank).tell_of_device(encode_device_frame(hello));
 bool DevicePeers::has_events() {
   const std::string& why_not = device().why_no_events;
   if (!why_not.empty()) stage_instead(why_not);
   return why_not.empty();
 }
 
+void DevicePeers::introduce(int world_rank) {
+  if (!shares_host(world_rank) || !has_events() || engine_.peer(world_rank).gone()) return;
+  if (std::exchange(remotes_[world_rank].told, true)) return;
+  DeviceHello hello{.process = ::getpid(), .device = device().uuid, .events = {}};
+  std::copy(device().events.handles().begin(), device().events.handles().end(), hello.events.begin());
+  engine_.peer(world_rank).tell_of_device(encode_device_frame(hello));
 }
 
 DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address) {
@@ -69,13 +75,13 @@ DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory
   }
   // Who is gone would never say that it has closed it.
   if (engine_.peer(world_rank).gone() || retiring_.contains(memory.base)) return {};
+  if (!has_events()) return {};
   if (!memory.exportable) {
     stage_instead(memory.kind == cuda::PointerFacts::Kind::managed ? "it is managed, wanted memory of cuMemAlloc"
                                                                    : memory.why_not);
     return {};
   }
   try {
-  if (!has_events()) return {};
     const cuda::Current current(device().context);
     const auto exposure = device().exports.expose(world_rank, memory, address);
     send_unmaps(exposure.unmap);
@@ -119,11 +125,11 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
     return used;
   } catch (const cuda::CudaError& error) {
     remote->why_not = error.what();
-    if (remote->seen || means_no_room(error.code())) {
-      stage_instead(error.what());
-    } else {
+    if (!remote->seen && means_unreachable(error.code())) {
       refuse(world_rank, *remote,
              fmt::format("this process does not see its device (CUDA_VISIBLE_DEVICES): {}", error.what()));
+    } else {
+      stage_instead(error.what());
     }
     return std::nullopt;
   }
@@ -131,11 +137,17 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
 
 std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& imports, const DevicePlace& place,
                                                        std::uint64_t bytes) {
-  for (;;) {
+  for (bool again = true;;) {
     try {
       return imports.use(place.region, place.offset, bytes);
     } catch (const cuda::CudaError& error) {
-      if (!means_no_room(error.code()) || !close_idle()) throw;
+      if (error.code() == cuda::Result::already_mapped) {
+        // By the driver's account something of theirs is still where this is to be.
+        if (!std::exchange(again, false) || !imports.idle_since()) throw;
+        while (imports.idle_since()) imports.close_idle();
+      } else if (!means_no_room(error.code()) || !close_idle()) {
+        throw;
+      }
     }
   }
 }
@@ -156,6 +168,7 @@ DevicePeers::Remote* DevicePeers::open(int world_rank) {
   if (found == remotes_.end() || !found->second.hello || found->second.refused) return nullptr;
   Remote& remote = found->second;
   if (remote.imports) return &remote;
+  if (!has_events()) return nullptr;
   std::string why;
   try {
     why = why_unreachable(*remote.hello);
@@ -168,7 +181,6 @@ DevicePeers::Remote* DevicePeers::open(int world_rank) {
     }
   } catch (const cuda::CudaError& error) {
     why = error.what();
-  if (!has_events()) return nullptr;
   } catch (const cuda::RegionError& error) {
     why = error.what();
   }
@@ -212,6 +224,7 @@ void DevicePeers::choose_way(int world_rank, Remote& remote) const {
 
 DeviceWay DevicePeers::way(int world_rank) const {
   if (!shares_host(world_rank)) return {"host", "not of one host, or told not to share memory"};
+  if (!device().why_no_events.empty()) return {"host", device().why_no_events};
   const auto found = remotes_.find(world_rank);
   if (found == remotes_.end() || !found->second.imports) {
     const bool refused = found != remotes_.end() && found->second.refused;
@@ -224,7 +237,6 @@ DeviceWay DevicePeers::way(int world_rank) const {
           : remote.better_writes ? "PCIe"
                                  : "NVLink",
           {}};
-  if (!device().why_no_events.empty()) return {"host", device().why_no_events};
 }
 
 void DevicePeers::used(int world_rank, cuda::EventTicket ticket) {

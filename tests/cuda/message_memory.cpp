@@ -156,6 +156,22 @@ void more_than_fits(Communicator& world) {
   }
 }
 
+/// Rank 1 prints which way memory takes whose first mapping the driver has refused.
+void way_after_failure(Communicator& world) {
+  const Buffer buffer(world, 5000);
+  for (int round = 0; round < 2; ++round) {
+    if (world.rank() == 0) {
+      world.send(buffer.span(), 1);
+    } else {
+      world.recv(buffer.span(), 0);
+    }
+  }
+  if (world.rank() != 1) return;
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const detail::Progress::Entry entry(engine.progress());
+  std::printf("way: %s\n", engine.device_peers().way(0).name);
+}
+
 /// Rank 1 may map one allocation at a time, and uses that of rank 0: what comes from rank 2 goes through the host,
 /// until that is over.
 void no_room(Communicator& world) {
@@ -295,6 +311,7 @@ Acts message_memory() {
       {"unmappable", unmappable},
       {"more-than-fits", more_than_fits},
       {"no-room", no_room},
+      {"way-after-failure", way_after_failure},
       {"refused-by-name", refused_by_name},
       {"first-memory", first_memory},
       {"managed-first", managed_first},

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/device_under_test.hpp"
@@ -151,6 +152,37 @@ TEST_CASE("where events are not for several processes all goes through the host,
   const std::string most = "FAKECUDA_MAPPABLE=" + std::to_string(3 << 21);
   check_messages(3, "more-than-fits", {most});
   check_messages(3, "more-than-fits", {most, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+}
+
+TEST_CASE("where a driver takes something for mapped already, what nobody uses of that rank is closed first",
+          "[cuda][ways][stand-in]") {
+  if (!is_stand_in()) return;
+  // Its third mapping; of the rank that it is of there is one then.
+  const std::string third = "FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo cuIpcOpenMemHandle:3:208)";
+  const auto closed = run_ranks_with_own(third, MESSAGE_RANK, 3, "more-than-fits", with_long_messages({}));
+  INFO(closed.out << closed.err);
+  CHECK(closed.status == 0);
+  CHECK(closed.err.empty());
+  // Of its first there is nothing to close.
+  const auto staged = run_messages(3, "more-than-fits", {"FAKECUDA_FAIL=cuIpcOpenMemHandle:1:208"});
+  INFO(staged.out << staged.err);
+  CHECK(staged.status == 0);
+  CHECK(lines_of(staged.err).size() == 1);
+  CHECK_THAT(staged.err, ContainsSubstring("rank 1: device memory goes through the host: cuIpcOpenMemHandle_v2: got "
+                                           "CUDA_ERROR_ALREADY_MAPPED (208)"));
+}
+
+TEST_CASE("a device that is not visible is tried again unless the driver says that it cannot be reached",
+          "[cuda][ways][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string visible = "CUDA_VISIBLE_DEVICES=$RONDO_RANK FAKECUDA_FAIL=cuIpcOpenMemHandle:1:";
+  for (const auto& [code, way] : {std::pair{"1", "hidden device"}, std::pair{"217", "host"}}) {
+    const auto ended = run_ranks_with_own(visible + code, MESSAGE_RANK, 2, "way-after-failure",
+                                          with_long_messages({"FAKECUDA_DEVICES=2"}));
+    INFO(code << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.out, ContainsSubstring(std::string("way: ") + way));
+  }
 }
 
 TEST_CASE("where all that is mapped is in use, the rest goes through the host, which the log says once",

@@ -42,7 +42,10 @@ Stream::Stream(const PrimaryContext& context) : context_(context) {
   driver.must(driver.cuStreamCreateWithPriority, &handle_, kStreamNonBlocking, greatest);
 }
 
-Stream::~Stream() { context_.driver().cuStreamDestroy(handle_); }
+Stream::~Stream() {
+  const Current current(context_, std::nothrow);
+  if (current) context_.driver().cuStreamDestroy(handle_);
+}
 
 bool Stream::idle() const {
   const Driver& driver = context_.driver();

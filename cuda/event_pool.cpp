@@ -26,6 +26,8 @@ EventPool::EventPool(const PrimaryContext& context, std::size_t size) : context_
 EventPool::~EventPool() { destroy(); }
 
 void EventPool::destroy() noexcept {
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   for (const Slot& slot : slots_) {
     if (slot.event != nullptr) context_.driver().cuEventDestroy(slot.event);
   }
@@ -83,6 +85,8 @@ ImportedEvents::ImportedEvents(const PrimaryContext& context, std::span<const Ip
 ImportedEvents::~ImportedEvents() { destroy(); }
 
 void ImportedEvents::destroy() noexcept {
+  const Current current(context_, std::nothrow);
+  if (!current) return;
   for (EventHandle event : events_) context_.driver().cuEventDestroy(event);
 }
 

@@ -1,5 +1,6 @@
 #include "cuda/context.hpp"
 
+#include <array>
 #include <thread>
 
 #include "cuda/device.hpp"
@@ -74,6 +75,44 @@ TEST_CASE("without a current context the driver refuses", "[cuda][context]") {
   CHECK(driver.cuMemAlloc(&address, 1024) == Result::invalid_context);
 }
 
+TEST_CASE("what exists already is not touched without a current context, either", "[cuda][context][stand-in]") {
+  if (!is_stand_in()) return;  // a driver may let some of it pass
+  const DeviceUnderTest device;
+  const Driver& driver = device.driver();
+  const DeviceMemory memory(device.context, 64);
+  const Address address = memory.address();
+  const StreamHandle stream = device.stream.handle();
+  std::array<std::byte, 64> host{};
+  void* const data = host.data();
+  CaptureStatus status{};
+  IpcMemoryHandle handle{};
+  EventHandle event = nullptr;
+  {
+    const Current current(device.context);
+    driver.must(driver.cuEventCreate, &event, kEventDisableTiming);
+  }
+  CHECK(driver.cuMemcpyDtoDAsync(address, address + 32, 32, stream) == Result::invalid_context);
+  CHECK(driver.cuMemcpyHtoDAsync(address, data, 64, stream) == Result::invalid_context);
+  CHECK(driver.cuMemcpyDtoHAsync(data, address, 64, stream) == Result::invalid_context);
+  CHECK(driver.cuMemsetD8Async(address, 0, 64, stream) == Result::invalid_context);
+  CHECK(driver.cuStreamQuery(stream) == Result::invalid_context);
+  CHECK(driver.cuStreamSynchronize(stream) == Result::invalid_context);
+  CHECK(driver.cuStreamIsCapturing(stream, &status) == Result::invalid_context);
+  CHECK(driver.cuIpcGetMemHandle(&handle, address) == Result::invalid_context);
+  CHECK(driver.cuStreamDestroy(stream) == Result::invalid_context);
+  CHECK(driver.cuEventDestroy(event) == Result::invalid_context);
+  const Current current(device.context);
+  driver.must(driver.cuEventDestroy, event);
+  ModuleHandle module = nullptr;
+  driver.must(driver.cuModuleLoadData, &module, static_cast<const void*>(test_image().data()));
+  FunctionHandle function = nullptr;
+  ContextHandle context = nullptr;
+  driver.must(driver.cuCtxPopCurrent, &context);
+  CHECK(driver.cuModuleGetFunction(&function, module, "rondo_float_sum") == Result::invalid_context);
+  driver.must(driver.cuCtxPushCurrent, context);
+  driver.must(driver.cuModuleUnload, module);
+}
+
 TEST_CASE("a stream does what is queued in order, and says when it is idle", "[cuda][context]") {
   const DeviceUnderTest device;
   constexpr std::size_t kBytes = 1 << 20;
@@ -102,6 +141,7 @@ TEST_CASE("a stream makes no graph, and memory that is set has its value", "[cud
   const DeviceUnderTest device;
   const Driver& driver = device.driver();
   CaptureStatus status = CaptureStatus::active;
+  const Current current(device.context);
   driver.must(driver.cuStreamIsCapturing, device.stream.handle(), &status);
   CHECK(status == CaptureStatus::none);
   const DeviceMemory memory(device.context, 4096);

@@ -88,6 +88,7 @@ void stream_after_destroy(const Handles&) {
   std::optional<Stream> stream(context);
   const StreamHandle handle = stream->handle();
   stream.reset();
+  const Current current(context);
   context.driver().cuStreamQuery(handle);
 }
 
@@ -170,6 +171,7 @@ void free_host_memory_twice(const Handles&) {
 void memset_beyond_end(const Handles&) {
   const DeviceUnderTest device;
   const DeviceMemory memory(device.context, kBytes);
+  const Current current(device.context);
   device.driver().cuMemsetD8Async(memory.address(), 0, kBytes + 1, device.stream.handle());
 }
 

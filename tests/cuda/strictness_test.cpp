@@ -239,9 +239,12 @@ TEST_CASE("while a stream is being captured, what a graph would not hold fails a
   const auto begin = driver_function<Result(StreamHandle, CaptureMode)>("cuStreamBeginCapture_v2");
   const auto end = driver_function<Result(StreamHandle, void**)>("cuStreamEndCapture");
   const auto asked = [&](CaptureMode thread) {
+    ContextHandle context = device.context.handle();
+    driver.must(driver.cuCtxPushCurrent, context);
     driver.must(driver.cuThreadExchangeStreamCaptureMode, &thread);
     const Result result = driver.cuStreamQuery(device.stream.handle());
     driver.must(driver.cuThreadExchangeStreamCaptureMode, &thread);
+    driver.must(driver.cuCtxPopCurrent, &context);
     return result;
   };
   for (const CaptureMode mode : {CaptureMode::global, CaptureMode::own, CaptureMode::relaxed}) {

@@ -71,7 +71,7 @@ Result cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
 }
 
 Result cuStreamIsCapturing(StreamHandle stream, CaptureStatus* status) {
-  if (const Result result = entered("cuStreamIsCapturing"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuStreamIsCapturing"); result != Result::success) return result;
   *status = stream_of(stream).capturing() ? CaptureStatus::active : CaptureStatus::none;
   return Result::success;
 }

@@ -37,7 +37,7 @@ void copy(const char* call, const Side& to, const Side& from, std::size_t bytes)
 }
 
 Result queue_copy(const char* call, Side to, Side from, std::size_t bytes, StreamHandle handle) {
-  if (const Result result = entered(call); result != Result::success) return result;
+  if (const Result result = entered_in_context(call); result != Result::success) return result;
   StreamState& stream = stream_of(handle);
   if (bytes == 0) return Result::success;
   if (!check(call, to, bytes) || !check(call, from, bytes)) return Result::invalid_value;
@@ -63,7 +63,7 @@ Result cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, StreamHan
 
 Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, StreamHandle handle) {
   constexpr const char* kCall = "cuMemsetD8Async";
-  if (const Result result = entered(kCall); result != Result::success) return result;
+  if (const Result result = entered_in_context(kCall); result != Result::success) return result;
   StreamState& stream = stream_of(handle);
   if (bytes == 0) return Result::success;
   if (!check_access(kCall, to, bytes, kAnyDevice)) return Result::invalid_value;

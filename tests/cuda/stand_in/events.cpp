@@ -180,7 +180,7 @@ Result cuEventCreate(EventHandle* event, unsigned flags) {
 }
 
 Result cuEventDestroy_v2(EventHandle handle) {
-  if (const Result result = entered("cuEventDestroy"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuEventDestroy"); result != Result::success) return result;
   EventState& event = event_of(handle);
   if (machine().strict && event.interprocess && !event.imported && event.object.held_elsewhere()) {
     mistake("cuEventDestroy: another process has the event open");

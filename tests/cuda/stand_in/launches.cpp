@@ -125,7 +125,7 @@ Result cuModuleUnload(ModuleHandle module) {
 }
 
 Result cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const char* name) {
-  if (const Result result = entered("cuModuleGetFunction"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuModuleGetFunction"); result != Result::success) return result;
   const auto found = module->functions.find(name);
   if (found == module->functions.end()) return Result::not_found;
   *function = &found->second;

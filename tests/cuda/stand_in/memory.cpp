@@ -324,7 +324,7 @@ Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
 }
 
 Result cuIpcGetMemHandle(IpcMemoryHandle* handle, Address address) {
-  if (const Result result = entered("cuIpcGetMemHandle"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuIpcGetMemHandle"); result != Result::success) return result;
   Memory& state = memory();
   const std::scoped_lock lock(state.mutex);
   const auto found = containing(state, address);

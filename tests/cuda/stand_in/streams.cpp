@@ -169,7 +169,7 @@ Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned, int) {
 }
 
 Result cuStreamDestroy_v2(StreamHandle handle) {
-  if (const Result result = entered("cuStreamDestroy"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuStreamDestroy"); result != Result::success) return result;
   StreamState& stream = stream_of(handle);
   Streams& state = streams();
   const std::scoped_lock lock(state.mutex);
@@ -180,12 +180,12 @@ Result cuStreamDestroy_v2(StreamHandle handle) {
 }
 
 Result cuStreamQuery(StreamHandle stream) {
-  if (const Result result = entered("cuStreamQuery"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuStreamQuery"); result != Result::success) return result;
   return stream_of(stream).idle() ? Result::success : Result::not_ready;
 }
 
 Result cuStreamSynchronize(StreamHandle stream) {
-  if (const Result result = entered("cuStreamSynchronize"); result != Result::success) return result;
+  if (const Result result = entered_in_context("cuStreamSynchronize"); result != Result::success) return result;
   stream_of(stream).synchronize();
   return Result::success;
 }

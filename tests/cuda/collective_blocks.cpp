@@ -237,10 +237,34 @@ void deterministic(Communicator& world) {
   deterministic_sums<float>(world, device);
 }
 
+/// On streams that nobody makes: the default one by its names, and that of the thread.
+void default_streams(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> data(world, 1000);
+  for (const std::uintptr_t name : {0, 1, 2}) {
+    const auto stream = reinterpret_cast<cuda::StreamHandle>(name);
+    std::optional<HeldStream> held;
+    if (world.rank() == 0) held.emplace(device, stream);
+    const cuda::Current current(device.context);
+    device.driver().must(device.driver().cuMemsetD8Async, address_of(data), static_cast<unsigned char>(0),
+                         data.size() * sizeof(float), stream);
+    Work work = iall_reduce(world, data.span(stream), sum);
+    barrier(world);
+    require(!work.test(), "it overtook a stream");
+    barrier(world);
+    held.reset();
+    work.wait_on(stream);
+    device.driver().must(device.driver().cuStreamSynchronize, stream);
+    require(device.holds(address_of(data), data.size() * sizeof(float), std::byte{0}), "a sum of nothing");
+    device.fill(address_of(data), data.size() * sizeof(float), std::byte{1});
+  }
+}
+
 }  // namespace
 
 Acts collective_blocks() {
   return {
+      {"default-streams", default_streams},
       {"many-direct", many_direct},
       {"many-by-messages", many_by_messages},
       {"communicators-apart", communicators_apart},

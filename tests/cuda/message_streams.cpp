@@ -282,10 +282,39 @@ void streams_wait_for_each_other(Communicator& world) {
   }
 }
 
+/// Of streams that nobody makes: the default one by its names, and that of the thread.
+void default_streams(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 100'000;
+  const Buffer buffer(world, kBytes);
+  for (const std::uintptr_t name : {0, 1, 2}) {
+    const auto stream = reinterpret_cast<cuda::StreamHandle>(name);
+    const auto value = static_cast<std::byte>(name + 1);
+    std::optional<HeldStream> held;
+    Work work;
+    if (world.rank() == 0) {
+      held.emplace(device, stream);
+      const cuda::Current current(device.context);
+      device.driver().must(device.driver().cuMemsetD8Async, address_of(buffer), static_cast<unsigned char>(value),
+                           kBytes, stream);
+      work = world.isend(buffer.span(stream), 1);
+    } else {
+      work = world.irecv(buffer.span(stream), 0);
+    }
+    barrier(world);
+    require(!work.test(), "it overtook its stream");
+    barrier(world);
+    held.reset();
+    work.wait();
+    require(device.holds(address_of(buffer), kBytes, value), "what a default stream had");
+  }
+}
+
 }  // namespace
 
 Acts message_streams() {
   return {
+      {"default-streams", default_streams},
       {"streams-apart", streams_apart},
       {"stream-waits", stream_waits},
       {"sender-stream-waits", [](Communicator& world) { stream_waits_for_other(world, 0); }},

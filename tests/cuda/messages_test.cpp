@@ -87,6 +87,11 @@ TEST_CASE("a receive waits on the device for what its stream has yet to read", "
 TEST_CASE("a stream that is behind keeps no other stream's messages back", "[cuda][messages]") {
   check_messages(2, "streams-apart");
   check_ranks(MESSAGE_RANK, 2, "streams-apart");
+TEST_CASE("messages on streams that nobody makes", "[cuda][messages]") {
+  check_messages(2, "default-streams");
+  if (is_stand_in()) check_messages(2, "default-streams", {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+}
+
 }
 
 TEST_CASE("what has come is received though its sender has left", "[cuda][messages]") {

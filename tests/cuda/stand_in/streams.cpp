@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <thread>
@@ -91,10 +92,13 @@ void StreamState::work_on() {
 namespace rondo::stand_in {
 namespace {
 
+/// Whose default stream it is of a device: that of all threads, or one's.
+using DefaultStream = std::pair<int, std::thread::id>;
+
 struct Streams {
   std::mutex mutex;
-  std::map<StreamState*, std::shared_ptr<StreamState>> all;     ///< but the default ones
-  std::map<int, std::shared_ptr<StreamState>> default_streams;  ///< by device
+  std::map<StreamState*, std::shared_ptr<StreamState>> all;  ///< but the default ones
+  std::map<DefaultStream, std::shared_ptr<StreamState>> default_streams;
   std::uint64_t made = 0;
 };
 
@@ -115,11 +119,15 @@ std::shared_ptr<StreamState> make_stream(Streams& state, int device) {
 StreamState& stream_of(StreamHandle handle) {
   Streams& state = streams();
   const std::scoped_lock lock(state.mutex);
-  if (handle != nullptr) {
+  // The names that a driver has for its default streams.
+  const auto name = reinterpret_cast<std::uintptr_t>(handle);
+  constexpr std::uintptr_t kOfAll = 1, kOfThread = 2;
+  if (name > kOfThread) {
     if (!state.all.contains(handle)) mistake("a stream is used after it was destroyed");
     return *handle;
   }
-  std::shared_ptr<StreamState>& stream = state.default_streams[current_device()];
+  const std::thread::id thread = name > kOfAll ? std::this_thread::get_id() : std::thread::id{};
+  std::shared_ptr<StreamState>& stream = state.default_streams[{current_device(), thread}];
   if (stream == nullptr) stream = make_stream(state, current_device());
   return *stream;
 }
@@ -132,8 +140,8 @@ void synchronize_device(int device) {
     for (const auto& [handle, stream] : state.all) {
       if (stream->device == device) of_device.push_back(stream);
     }
-    if (const auto found = state.default_streams.find(device); found != state.default_streams.end()) {
-      of_device.push_back(found->second);
+    for (const auto& [whose, stream] : state.default_streams) {
+      if (whose.first == device) of_device.push_back(stream);
     }
   }
   for (const auto& stream : of_device) stream->synchronize();

@@ -19,8 +19,8 @@ TEST_CASE("collectives on devices give the bits that they give on the host", "[c
 }
 
 TEST_CASE("collectives on devices that are late, by many seeds", "[cuda][collectives]") {
-  for (const char* seed : {"1", "2"}) {
-    check_ranks(COLLECTIVE_RANK, 2, "all", {std::string("FAKECUDA_SEED=") + seed});
+  for (const std::string& seed : seeds(1, 2)) {
+    check_ranks(COLLECTIVE_RANK, 2, "all", {seed});
   }
 }
 
@@ -151,8 +151,7 @@ TEST_CASE("an event of a collective is recorded before others hear of it, and an
           "[cuda][collectives]") {
   if (!HAS_KERNELS) return;
   const int ranks = GENERATE(2, 3);
-  for (const char* seed : {"0", "1", "2"}) {
-    const std::string late = std::string("FAKECUDA_SEED=") + seed;
+  for (const std::string& late : seeds(0, 2)) {
     // All ranks wait for each rank's, or one does.
     for (const char* const act : {"algorithms", "many-direct"}) {
       check_ranks(COLLECTIVE_RANK, ranks, act, {late, fmt::format("FAKECUDA_AWAITED={}", ranks - 1)});
@@ -201,8 +200,7 @@ TEST_CASE("the host of a collective on devices waits for no device", "[cuda][col
 }
 
 TEST_CASE("several collectives at a time go through the host", "[cuda][collectives]") {
-  const std::string seed = GENERATE("0", "1", "2");
-  check_ranks(COLLECTIVE_RANK, 3, "several-on-the-host", {"FAKECUDA_SEED=" + seed});
+  for (const std::string& seed : seeds(0, 2)) check_ranks(COLLECTIVE_RANK, 3, "several-on-the-host", {seed});
 }
 
 TEST_CASE("memory that collectives have mapped is freed, and mapped anew", "[cuda][collectives]") {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/cuda/device_under_test.hpp"
 #include "tests/process/launched.hpp"
 #include "tests/support/catch.hpp"
 
@@ -29,6 +30,15 @@ inline Launched::Ended run_ranks(const std::string& program, int number, const s
 inline Launched::Ended run_ranks_with_own(const std::string& variable, const std::string& program, int number,
                                           const std::string& act, const std::vector<std::string>& variables = {}) {
   return launch(words_for(number, {"/bin/sh", "-c", variable + " exec " + program + " " + act}, variables));
+}
+
+/// Variables by which the stand-in is late. A real driver knows none: one job is enough.
+inline std::vector<std::string> seeds(int first, int last) {
+  std::vector<std::string> variables;
+  for (int seed = first; seed <= (rondo::testing::is_stand_in() ? last : first); ++seed) {
+    variables.push_back("FAKECUDA_SEED=" + std::to_string(seed));
+  }
+  return variables;
 }
 
 /// Lines of a log without what a build without nvcc says.

@@ -81,7 +81,7 @@ TEST_CASE("long messages that go through the host do so in pieces, a few at a ti
   };
   check(2, transport == "shm" ? "few-pieces-in-slots" : "few-pieces");
   for (const char* const act : {"long-streams-apart", "long-truncated", "host-goes-on"}) check(2, act);
-  for (const char* const seed : {"FAKECUDA_SEED=1", "FAKECUDA_SEED=2"}) {
+  for (const std::string& seed : seeds(1, 2)) {
     check(3, "long-around", seed);
     check(2, "many-long", seed);
     check(2, "streams-wait-for-all", seed);
@@ -126,7 +126,6 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
   CHECK(lines_of(ended.err).size() == 3);
 }
 
-TEST_CASE("where no more can be mapped, what nobody uses makes room", "[cuda][ways][stand-in]") {
 TEST_CASE("where events are not for several processes all goes through the host, and the log says why once",
           "[cuda][ways][stand-in]") {
   if (!is_stand_in()) return;
@@ -148,6 +147,7 @@ TEST_CASE("where events are not for several processes all goes through the host,
   CHECK_THAT(all.err, ContainsSubstring(why));
 }
 
+TEST_CASE("where no more can be mapped, what nobody uses makes room", "[cuda][ways][stand-in]") {
   if (!is_stand_in()) return;
   const std::string most = "FAKECUDA_MAPPABLE=" + std::to_string(3 << 21);
   check_messages(3, "more-than-fits", {most});

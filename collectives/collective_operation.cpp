@@ -85,12 +85,8 @@ Task CollectiveOperation::on_device_or_host() {
   co_await on_devices;
   if (done) co_return;
   leave_shared_memory();
-  Task brought = device_->staging().bring(*this, memory_);
-  co_await brought;
-  Task on_the_host = run_collective(port_, plan_);
-  co_await on_the_host;
-  Task taken = device_->staging().take(*this);
-  co_await taken;
+  Task through_the_host = device_->staging().run(*this, plan_, reduction_);
+  co_await through_the_host;
 }
 
 Task CollectiveOperation::on_host() {

@@ -24,7 +24,7 @@ bool rounds_every_step(const Plan& plan, ElementType type) {
 }  // namespace
 
 DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, const Arguments& arguments)
-    : group_(group), memory_(group.engine().device(), call, arguments, group.rank()) {}
+    : group_(group), memory_(group.engine().device(), call, arguments, group.rank()), staging_(memory_, call) {}
 
 Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {
   if (plan.algorithm == Algorithm::two_level) {

@@ -15,7 +15,7 @@
 namespace rondo::detail {
 
 /// A collective whose buffers are of devices, as one rank goes through it: on the devices where all ranks can, which
-/// they find out together, and otherwise on the host, between two copies.
+/// they find out together, and otherwise on the host, in pieces.
 class DeviceCollective {
  public:
   /// Takes the buffers. Throws Error, naming the collective. Under the engine's lock.
@@ -35,7 +35,7 @@ class DeviceCollective {
 
   Group& group_;
   DeviceMemory memory_;
-  DeviceStaging staging_{memory_};
+  DeviceStaging staging_;
   std::optional<DeviceWork> work_;
 };
 

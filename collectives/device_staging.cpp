@@ -1,49 +1,103 @@
 #include "collectives/device_staging.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <span>
 
+#include <rondo/algorithm/dispatch.hpp>
+
+#include "collectives/exchange.hpp"
+#include "collectives/host_memory_port.hpp"
 #include "runtime/engine.hpp"
 
 namespace rondo::detail {
-namespace {
 
-bool contains(const DeviceBuffer& buffer, cuda::Address address, std::size_t bytes) {
-  return address >= buffer.address && address - buffer.address + bytes <= buffer.bytes;
+DeviceStaging::DeviceStaging(const DeviceMemory& memory, const CollectiveCall& call)
+    : memory_(memory), by_own_counts_(call.collective == Collective::all_to_all && call.by_counts) {}
+
+Task DeviceStaging::run(Operation& operation, const Plan& plan, const Reduction& reduction) {
+  std::size_t largest_block = plan.blocks.largest();
+  if (by_own_counts_) {
+    Task found = find_largest_block(operation, plan, largest_block);
+    co_await found;
+  }
+  Group& group = operation.group();
+  RankDevice& device = group.engine().device();
+  const Pieces pieces(plan, group.rank(), piece_bytes / memory_.element_bytes(), largest_block);
+  Slots given, got;
+  if (pieces.count() > 0) bring(device, pieces.given(0), given[0]);
+  for (std::size_t index = 0; index < pieces.count(); ++index) {
+    const std::size_t next = index + 1;
+    if (next < pieces.count()) bring(device, pieces.given(next), given[next % kAhead]);
+    Slot& in = given[index % kAhead];
+    Slot& out = got[index % kAhead];
+    Task brought = done_with(operation, in);
+    co_await brought;
+    Task taken = done_with(operation, out);
+    co_await taken;
+    make_room(device, out, pieces.got(index));
+    HostMemory memory(group.engine(), memory_.element_bytes(), reduction, group.size());
+    const bool sends_output = plan.collective == Collective::broadcast && group.rank() == plan.root;
+    memory.set(in.data(), sends_output ? in.data() : out.data());
+    HostMemoryPort port(operation, group.everybody(), memory, false);
+    const Plan piece = pieces.plan(index);
+    Task done = run_collective(port, piece);
+    co_await done;
+    take(device, pieces.got(index), out);
+    taken_ = memory_.got() && next == pieces.count();
+  }
+  for (Slot& slot : got) {
+    Task taken = done_with(operation, slot);
+    co_await taken;
+  }
 }
 
-/// Where an address of the device's is on the host meanwhile.
-std::byte* host(const DeviceMemory::Buffer& buffer, cuda::Address address) {
-  if (!buffer || !contains(*buffer, address, 0)) return nullptr;
-  return buffer->staging->data() + (address - buffer->address);
+Task DeviceStaging::find_largest_block(Operation& operation, const Plan& plan, std::size_t& largest) const {
+  constexpr int kRound = 4;  // those of devices and of the sides come before
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(operation.group().size()));
+  all[static_cast<std::size_t>(operation.group().rank())] = std::max(plan.blocks.largest(), plan.recv_blocks.largest());
+  Task told = exchange(operation, kRound, all);
+  co_await told;
+  largest = *std::max_element(all.begin(), all.end());
 }
 
-}  // namespace
-
-Task DeviceStaging::bring(Operation& operation, HostMemory& host_memory) {
-  RankDevice& device = operation.group().engine().device();
-  const auto& given = memory_.given();
-  const auto& got = memory_.got();
-  const bool within = got && (!given || contains(*got, given->address, given->bytes));
-  const DeviceMemory::Buffer in = within ? got : given;
-  if (got) got->staging = device.stage(got->bytes);
-  if (in && in != got) in->staging = device.stage(in->bytes);
-  host_memory.set(host(in, memory_.input()), host(got ? got : in, memory_.output()));
-  if (!given) co_return;
-  const auto copied = std::make_shared<DeviceEvent>();
-  device.read(given, std::span(host(in, given->address), given->bytes), -1, DeviceEvent::ended(copied, in));
-  Task waited = over(operation, copied);
-  co_await waited;
+Task DeviceStaging::done_with(Operation& operation, Slot& slot) {
+  for (const auto& copy : slot.copies) {
+    Task waited = over(operation, copy);
+    co_await waited;
+  }
+  slot.copies.clear();
 }
 
-Task DeviceStaging::take(Operation& operation) {
-  const auto& got = memory_.got();
-  if (!got) co_return;
-  const auto copied = std::make_shared<DeviceEvent>();
-  operation.group().engine().device().write(got, std::span(got->staging->data(), got->bytes), -1,
-                                            DeviceEvent::ended(copied, got));
-  taken_ = true;
-  Task waited = over(operation, copied);
-  co_await waited;
+void DeviceStaging::make_room(RankDevice& device, Slot& slot, const std::vector<Range>& ranges) const {
+  std::size_t bytes = 0;
+  for (const Range& range : ranges) bytes += memory_.bytes(range);
+  if (bytes > 0 && !slot.memory) slot.memory = device.stage(bytes);
+}
+
+// A copy holds what it needs: the device may be at it when nobody waits for it any more.
+
+void DeviceStaging::bring(RankDevice& device, const std::vector<Range>& ranges, Slot& slot) const {
+  make_room(device, slot, ranges);
+  std::byte* to = slot.data();
+  for (const Range& range : ranges) {
+    if (range.count == 0) continue;
+    const auto& copied = slot.copies.emplace_back(std::make_shared<DeviceEvent>());
+    device.read(memory_.given(), std::span(to, memory_.bytes(range)), -1, DeviceEvent::ended(copied, slot.memory),
+                memory_.address(range) - memory_.given()->address);
+    to += memory_.bytes(range);
+  }
+}
+
+void DeviceStaging::take(RankDevice& device, const std::vector<Range>& ranges, Slot& slot) const {
+  const std::byte* from = slot.data();
+  for (const Range& range : ranges) {
+    if (range.count == 0) continue;
+    const auto& copied = slot.copies.emplace_back(std::make_shared<DeviceEvent>());
+    device.write(memory_.got(), std::span(from, memory_.bytes(range)), -1, DeviceEvent::ended(copied, slot.memory),
+                 memory_.address(range) - memory_.got()->address);
+    from += memory_.bytes(range);
+  }
 }
 
 }  // namespace rondo::detail

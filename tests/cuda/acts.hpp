@@ -36,6 +36,8 @@ Acts message_groups();
 Acts message_failures();
 /// Of blocks of unequal lengths, many at a time, in groups.
 Acts collective_blocks();
+/// Through the host, in pieces.
+Acts collective_pieces();
 Acts collective_failures();
 
 /// The main of a rank that does one act. 0: all was as it must be, else it says what was not.

@@ -2,20 +2,24 @@
 // was as it must be, else it says what was not.
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
+#include "collectives/device_staging.hpp"
 #include "cuda/staging.hpp"
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/collective_buffers.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/each_collective.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace {
@@ -30,65 +34,12 @@ using rondo::Work;
 using rondo::testing::address_of;
 using rondo::testing::Both;
 using rondo::testing::DeviceUnderTest;
+using rondo::testing::each_collective;
 using rondo::testing::HeldStream;
 using rondo::testing::own_device;
 using rondo::testing::refused;
 using rondo::testing::require;
 using rondo::testing::stream_of;
-
-/// Every collective, on the host and on the device: the same bits.
-template <typename T, typename Op>
-void each(Communicator& world, Op op, std::size_t count) {
-  const DeviceUnderTest device(own_device(world));
-  const int rank = world.rank();
-  const auto ranks = static_cast<std::size_t>(world.size());
-  const int root = world.size() - 1;
-  const auto made = [&](std::size_t elements, int first = 0) { return Both<T>(world, device, elements, rank + first); };
-  auto all = made(count * ranks), all_of = made(count * ranks, 3), part = made(count, 1), part_of = made(count, 2);
-
-  const auto on_both = [&](const char* name, Both<T>& out, const auto& call) {
-    call(std::true_type{});
-    call(std::false_type{});
-    out.check(name);
-  };
-  const auto pick = [](auto on_device, Both<T>& both) {
-    if constexpr (on_device) {
-      return both.device();
-    } else {
-      return both.host();
-    }
-  };
-  on_both("all_reduce", all_of, [&](auto d) { all_reduce(world, pick(d, all), pick(d, all_of), op); });
-  on_both("all_reduce in place", all_of, [&](auto d) { all_reduce(world, pick(d, all_of), op); });
-  on_both("all_reduce of one buffer given twice", all_of,
-          [&](auto d) { all_reduce(world, pick(d, all_of), pick(d, all_of), op); });
-  on_both("reduce", all_of, [&](auto d) { reduce(world, pick(d, all), pick(d, all_of), op, root); });
-  on_both("all_reduce that is waited for", all_of, [&](auto d) { iall_reduce(world, pick(d, all_of), op).wait(); });
-  on_both("reduce_scatter", part_of, [&](auto d) { reduce_scatter(world, pick(d, all), pick(d, part_of), op); });
-  on_both("broadcast", part, [&](auto d) { broadcast(world, pick(d, part), root); });
-  on_both("gather", all_of, [&](auto d) { gather(world, pick(d, part_of), pick(d, all_of), root); });
-  on_both("all_gather", all_of, [&](auto d) { all_gather(world, pick(d, part_of), pick(d, all_of)); });
-  on_both("all_gather in place", all, [&](auto d) { all_gather(world, pick(d, all)); });
-  on_both("scatter", part_of, [&](auto d) { scatter(world, pick(d, all), pick(d, part_of), root); });
-  on_both("all_to_all", all_of, [&](auto d) { all_to_all(world, pick(d, all), pick(d, all_of)); });
-  on_both("all_to_all in place", all_of, [&](auto d) { all_to_all(world, pick(d, all_of)); });
-  std::vector<std::size_t> counts(ranks, count);
-  on_both("all_gather by counts", all_of,
-          [&](auto d) { all_gather(world, pick(d, part), pick(d, all_of), std::span<const std::size_t>(counts)); });
-  on_both("the own block of the output given as input", all, [&](auto d) {
-    const auto whole = pick(d, all);
-    all_gather(world, whole.subspan(static_cast<std::size_t>(rank) * count, count), whole);
-  });
-  // That of the first rank begins where the input does.
-  on_both("the own block of the input given as output", all, [&](auto d) {
-    const auto whole = pick(d, all);
-    reduce_scatter(world, whole, whole.subspan(static_cast<std::size_t>(rank) * count, count), op);
-  });
-  on_both("the root's block of the input given as its output", all, [&](auto d) {
-    const auto whole = pick(d, all);
-    scatter(world, whole, rank == 0 ? whole.subspan(0, count) : pick(d, part_of), 0);
-  });
-}
 
 /// What may wait for the device is over when the first memory is spoken of.
 void kernels_come_first(Communicator& world) {
@@ -190,12 +141,12 @@ void by_messages(Communicator& world) {
 
 void all(Communicator& world) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{70'001}}) {
-    each<float>(world, rondo::sum, count);
+    each_collective<float>(world, rondo::sum, count);
   }
-  each<rondo::bfloat16>(world, rondo::sum, 999);
-  each<std::int32_t>(world, rondo::max, 999);
-  each<double>(world, rondo::avg, 999);
-  each<std::int64_t>(
+  each_collective<rondo::bfloat16>(world, rondo::sum, 999);
+  each_collective<std::int32_t>(world, rondo::max, 999);
+  each_collective<double>(world, rondo::avg, 999);
+  each_collective<std::int64_t>(
       world, [](std::int64_t, std::int64_t b) { return b; }, 999);
 }
 
@@ -353,8 +304,8 @@ void in_groups(Communicator& world) {
   Communicator some = world.subgroup({3, 1, 0});
   for (Communicator* const group : {&reversed, &some}) {
     if (!*group) continue;
-    each<float>(*group, rondo::sum, 1000);
-    each<double>(*group, rondo::avg, 999);
+    each_collective<float>(*group, rondo::sum, 1000);
+    each_collective<double>(*group, rondo::avg, 999);
     by_messages(*group);
   }
 }
@@ -362,7 +313,7 @@ void in_groups(Communicator& world) {
 /// Ranks that are threads of one process.
 void threads(Communicator&) {
   rondo::testing::run_ranks(3, [](Communicator& world) {
-    each<float>(world, rondo::sum, 1000);
+    each_collective<float>(world, rondo::sum, 1000);
     algorithms(world);
   });
 }
@@ -386,6 +337,9 @@ const rondo::testing::Acts kActs{
 }  // namespace
 
 int main(int argc, char** argv) {
+  const char* const piece_bytes = std::getenv("TEST_PIECE_BYTES");
+  if (piece_bytes != nullptr) rondo::detail::DeviceStaging::piece_bytes = std::stoul(piece_bytes);
   return rondo::testing::run_act(argc, argv,
-                                 {kActs, rondo::testing::collective_blocks(), rondo::testing::collective_failures()});
+                                 {kActs, rondo::testing::collective_blocks(), rondo::testing::collective_pieces(),
+                                  rondo::testing::collective_failures()});
 }

@@ -12,6 +12,19 @@ using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
 using rondo::testing::is_stand_in;
 
+namespace {
+
+/// Devices of which none reaches another, so all goes through the host, in pieces of this length.
+void check_in_pieces(int ranks, const std::string& act, int piece_bytes, std::vector<std::string> variables = {}) {
+  variables.insert(variables.end(), {fmt::format("FAKECUDA_DEVICES={}", ranks), "FAKECUDA_PEERS=none",
+                                     fmt::format("TEST_PIECE_BYTES={}", piece_bytes)});
+  const auto ended = run_ranks(COLLECTIVE_RANK, ranks, act, variables);
+  INFO(act << " of " << ranks << ": " << ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
+}  // namespace
+
 TEST_CASE("collectives on devices give the bits that they give on the host", "[cuda][collectives]") {
   const std::string transport = GENERATE("shm", "tcp");
   const int ranks = GENERATE(1, 2, 3);
@@ -203,6 +216,41 @@ TEST_CASE("several collectives at a time go through the host", "[cuda][collectiv
   for (const std::string& seed : seeds(0, 2)) check_ranks(COLLECTIVE_RANK, 3, "several-on-the-host", {seed});
 }
 
+TEST_CASE("long collectives go through the host in pieces", "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string seed = GENERATE("FAKECUDA_SEED=0", "FAKECUDA_SEED=1");
+  const int ranks = GENERATE(2, 3, 5);
+  check_in_pieces(ranks, "around-the-border", 600, {seed});
+  check_in_pieces(ranks, "by-counts", 1000, {seed});
+  check_in_pieces(ranks, "by-messages", 5000, {seed});
+  check_in_pieces(ranks, "deterministic", 10'000, {seed});
+  check_in_pieces(ranks, "several-on-the-host", 3000, {seed});
+}
+
+TEST_CASE("a collective in pieces comes where its stream has it", "[cuda][collectives]") {
+  for (const char* const seed : {"0", "1", "2"}) {
+    check_ranks(COLLECTIVE_RANK, 3, "in-order-on-the-host",
+                {std::string("FAKECUDA_SEED=") + seed, "TEST_PIECE_BYTES=1000"});
+  }
+}
+
+TEST_CASE("while a piece is combined the next one is copied to the host, and the last one back",
+          "[cuda][collectives][stand-in]") {
+  if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 2, "pieces-overlap", {"TEST_PIECE_BYTES=1000"});
+}
+
+TEST_CASE("collectives through the host pin little of it", "[cuda][collectives][stand-in]") {
+  if (is_stand_in()) check_in_pieces(2, "little-is-pinned", 4 << 20);
+}
+
+TEST_CASE("long collectives through the host wait for no stream of others", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 2, "beside-a-held-stream");
+}
+
+TEST_CASE("a collective that fails leaves its copies what they need", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 2, "memory-stays-held", {"TEST_PIECE_BYTES=1000"});
+}
+
 TEST_CASE("memory that collectives have mapped is freed, and mapped anew", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 3, "memory-comes-again");
 }
@@ -259,6 +307,13 @@ TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[
   CHECK_THAT(ended.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));
   CHECK_THAT(ended.out, ContainsSubstring(call + "_v2: got CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
   CHECK_THAT(ended.out, ContainsSubstring("4000 bytes"));
+  // Of several pieces another than the first.
+  const auto later =
+      run_ranks(COLLECTIVE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=" + call + ":4:700", "TEST_PIECE_BYTES=1000"});
+  INFO(later.out << later.err);
+  CHECK(later.status == 0);
+  CHECK_THAT(later.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));
+  CHECK_THAT(later.out, ContainsSubstring("all_reduce") && ContainsSubstring("1000 bytes"));
 }
 
 TEST_CASE("a rank that is killed fails the collective on devices", "[cuda][collectives]") {

@@ -92,6 +92,13 @@ TEST_CASE("what the driver refuses one of three ranks fails their collectives, o
           "[cuda][refusals][stand-in]") {
   SECTION("on one device") { check_refusals({COLLECTIVE_RANK, "come-what-may", 3, 2, {}}); }
   SECTION("on three") { check_refusals({COLLECTIVE_RANK, "come-what-may", 3, 700, {"FAKECUDA_DEVICES=3"}}); }
+  SECTION("through the host, in pieces") {
+    check_refusals({COLLECTIVE_RANK,
+                    "come-what-may",
+                    3,
+                    700,
+                    {"FAKECUDA_DEVICES=3", "FAKECUDA_PEERS=none", "TEST_PIECE_BYTES=1000"}});
+  }
 }
 
 TEST_CASE("a rank whose context is lost goes on with memory of the host", "[cuda][refusals][stand-in]") {

@@ -23,6 +23,7 @@ bool check(const char* call, const Side& side, std::size_t bytes) {
 }
 
 std::atomic<int> under_way{0};
+std::atomic<std::size_t> copied_to_host{0};
 
 /// What is there at the beginning must be there at the end.
 void copy(const char* call, const Side& to, const Side& from, std::size_t bytes) {
@@ -33,6 +34,7 @@ void copy(const char* call, const Side& to, const Side& from, std::size_t bytes)
   check(call, to, bytes);
   check(call, from, bytes);
   std::memmove(reinterpret_cast<void*>(to.address), reinterpret_cast<const void*>(from.address), bytes);
+  if (!to.on_device) copied_to_host += bytes;
   --under_way;
 }
 
@@ -48,6 +50,8 @@ Result queue_copy(const char* call, Side to, Side from, std::size_t bytes, Strea
 }  // namespace
 
 int rondo_stand_in_copies() { return under_way; }
+
+std::size_t rondo_stand_in_copied_to_host() { return copied_to_host; }
 
 Result cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, StreamHandle stream) {
   return queue_copy("cuMemcpyDtoDAsync", {to, true}, {from, true}, bytes, stream);

@@ -97,6 +97,8 @@ extern "C" {
 [[gnu::visibility("default")]] int rondo_stand_in();
 /// How many copies the streams of this process are at.
 [[gnu::visibility("default")]] int rondo_stand_in_copies();
+/// How many bytes have been copied from devices to the host.
+[[gnu::visibility("default")]] std::size_t rondo_stand_in_copied_to_host();
 /// The most bytes of the host that this process has had allocated at a time, and how many it has registered.
 [[gnu::visibility("default")]] std::size_t rondo_stand_in_most_pinned();
 [[gnu::visibility("default")]] std::size_t rondo_stand_in_registered();

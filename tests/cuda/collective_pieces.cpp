@@ -1,0 +1,198 @@
+// Collectives on devices' memory that go through the host, in pieces.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+#include "collectives/device_staging.hpp"
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
+#include "tests/cuda/acts.hpp"
+#include "tests/cuda/collective_buffers.hpp"
+#include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/each_collective.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace rondo::testing {
+namespace {
+
+// Of which no kernel is.
+constexpr auto kPlus = [](std::int64_t a, std::int64_t b) { return a + b; };
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+std::size_t told_by_stand_in(const char* function) { return driver_function<std::size_t()>(function)(); }
+
+/// Elements of `Bytes` bytes.
+template <std::size_t Bytes>
+struct Odd {
+  Odd() = default;
+  explicit Odd(float value) { std::fill_n(bytes, Bytes, static_cast<std::byte>(value)); }
+  friend Odd operator^(Odd a, const Odd& b) {
+    for (std::size_t i = 0; i < Bytes; ++i) a.bytes[i] ^= b.bytes[i];
+    return a;
+  }
+  std::byte bytes[Bytes];
+};
+
+template <std::size_t Bytes>
+void around_border(Communicator& world) {
+  const std::size_t piece = detail::DeviceStaging::piece_bytes / Bytes;
+  const std::size_t of_block = piece / static_cast<std::size_t>(world.size());
+  for (const std::size_t length : {piece, of_block}) {
+    for (const std::size_t count : {length - 1, length, length + 1, 2 * length, 3 * length + 1}) {
+      each_collective<Odd<Bytes>>(
+          world, [](Odd<Bytes> a, Odd<Bytes> b) { return a ^ b; }, count);
+    }
+  }
+}
+
+/// Vectors and blocks that are about as long as a piece, or a few; elements that fill none, or are longer.
+void around_the_border(Communicator& world) {
+  around_border<3>(world);
+  around_border<24>(world);
+  for (const std::size_t count : {0, 1, 2}) {
+    each_collective<Odd<2001>>(
+        world, [](const Odd<2001>&, const Odd<2001>& b) { return b; }, count);
+  }
+}
+
+/// Drives the work until something is so. It does not end before.
+void drive_until(Work& work, const std::function<bool()>& is_so, const char* what) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!is_so()) {
+    require(!work.test(), "it was done before it could be");
+    require(std::chrono::steady_clock::now() < until, what);
+  }
+}
+
+/// Rank 1's device is late, which rank 0's copies do not wait for: of its pieces two are on the host then, and no more.
+/// Then rank 0's device stops copying, and what is on the host is combined all the same, the second piece while the
+/// first result is on its way back.
+void pieces_overlap(Communicator& world) {
+  const DeviceUnderTest device(own_device(world)), second(own_device(world));
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const std::size_t piece = detail::DeviceStaging::piece_bytes / sizeof(std::int64_t);
+  Both<std::int64_t> in(world, device, 6 * piece, world.rank()), out(world, device, 6 * piece, 7);
+  std::atomic<std::size_t> combined = 0;
+  const auto plus = [&](std::int64_t a, std::int64_t b) {
+    ++combined;
+    return a + b;
+  };
+  const auto copied = [before = told_by_stand_in("rondo_stand_in_copied_to_host")] {
+    return told_by_stand_in("rondo_stand_in_copied_to_host") - before;
+  };
+  std::optional<HeldStream> held;
+  if (world.rank() == 1) held.emplace(device);
+  Work work = ireduce(world, in.device(), out.device(), plus, 0, {Algorithm::linear});
+  if (world.rank() == 0) {
+    drive_until(
+        work, [&] { return copied() == 2 * detail::DeviceStaging::piece_bytes; }, "pieces ahead");
+    for (int i = 0; i < 1000; ++i) require(!work.test(), "it was done before it could be");
+    require(copied() == 2 * detail::DeviceStaging::piece_bytes && combined == 0, "no more than two pieces");
+    {
+      const detail::Progress::Entry entry(engine.progress());
+      held.emplace(second, engine.device().opened()->copies.stream());
+    }
+  }
+  std::int64_t go = 1;
+  if (world.rank() == 1) {
+    world.recv(std::span(&go, 1), 0);
+    held->let_go();
+  } else {
+    world.send(std::span(&go, 1), 1);
+    drive_until(
+        work, [&] { return combined == 2 * piece; }, "a piece while the last is copied back");
+    held->let_go();
+  }
+  work.wait();
+  reduce(world, in.host(), out.host(), kPlus, 0);
+  out.check("the sum");
+}
+
+/// However long they are, and several at a time.
+void little_is_pinned(Communicator& world) {
+  constexpr std::size_t kCount = 3 * kMiB;  // elements of 8 bytes
+  const DeviceUnderTest device(own_device(world));
+  const auto ranks = static_cast<std::size_t>(world.size());
+  Both<std::int64_t> all(world, device, kCount * ranks, world.rank()), part(world, device, kCount, world.rank() + 1);
+  const auto both = [&](const char* name, Both<std::int64_t>& out, const auto& call) {
+    call(all.device(), part.device());
+    call(all.host(), part.host());
+    out.check(name);
+    // Two pieces of what is given, two of what is got; and two that were kept, of what one of two ranks has of a piece.
+    require(told_by_stand_in("rondo_stand_in_most_pinned") <= 5 * detail::DeviceStaging::piece_bytes, "what is pinned");
+  };
+  both("all_reduce", all, [&](auto whole, auto) { all_reduce(world, whole, kPlus); });
+  both("reduce", all, [&](auto whole, auto) { reduce(world, whole, kPlus, 0); });
+  both("broadcast", all, [&](auto whole, auto) { broadcast(world, whole, 1); });
+  both("scatter", part, [&](auto whole, auto own) { scatter(world, whole, own, 0); });
+  both("gather", all, [&](auto whole, auto own) { gather(world, own, whole, 1); });
+  both("all_gather", all, [&](auto whole, auto own) { all_gather(world, own, whole); });
+  both("reduce_scatter", part, [&](auto whole, auto own) { reduce_scatter(world, whole, own, kPlus); });
+  Both<std::int64_t> out(world, device, kCount * ranks, 7);
+  all_to_all(world, all.device(), out.device());
+  all_to_all(world, all.host(), out.host());
+  both("all_to_all", out, [](auto, auto) {});
+}
+
+/// A stream that has nothing to do with it is behind all the time.
+void beside_a_held_stream(Communicator& world) {
+  constexpr std::size_t kBytes = 80 * kMiB;
+  const DeviceUnderTest device(own_device(world)), other(own_device(world));
+  const cuda::buffer<std::int64_t> data(world, kBytes / sizeof(std::int64_t));
+  device.fill(address_of(data), kBytes, std::byte{1});
+  {
+    const HeldStream held(other);
+    for (int round = 0; round < 2; ++round) {
+      all_reduce(world, data.span(stream_of(device)), [](std::int64_t a, std::int64_t) { return a; });
+    }
+    // Nobody leaves before all are done.
+    barrier(world);
+  }
+  require(device.holds(address_of(data), kBytes, std::byte{1}), "what was first");
+}
+
+/// Time is up while the device is at its copies: it keeps the memory of the host that they need until it has done them.
+void memory_stays_held(Communicator& world) {
+  const DeviceUnderTest device(own_device(world)), second(own_device(world));
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const std::size_t bytes = detail::DeviceStaging::piece_bytes;
+  Both<std::int64_t> data(world, device, 3 * bytes / sizeof(std::int64_t), world.rank());
+  Communicator failing = world.dup();
+  const auto free_bytes = [&] {
+    const detail::Progress::Entry entry(engine.progress());
+    return engine.device().opened()->staging.free_bytes();
+  };
+  std::optional<HeldStream> held;
+  {
+    const detail::Progress::Entry entry(engine.progress());
+    held.emplace(second, engine.device().opened()->copies.stream());
+  }
+  Options soon;
+  soon.timeout = std::chrono::seconds(1);
+  expect_error([&] { all_reduce(failing, data.device(), kPlus, soon); });
+  require(free_bytes() == 0, "what the device is at is given back");
+  held->let_go();
+  detail::Progress::Entry entry(engine.progress());
+  const auto all = [&] { return engine.device().opened()->staging.free_bytes() > 0; };
+  require(engine.progress().until(entry, all, engine.clock().now() + std::chrono::seconds(20)), "it is given back");
+}
+
+}  // namespace
+
+Acts collective_pieces() {
+  return {
+      {"around-the-border", around_the_border}, {"pieces-overlap", pieces_overlap},
+      {"little-is-pinned", little_is_pinned},   {"beside-a-held-stream", beside_a_held_stream},
+      {"memory-stays-held", memory_stays_held},
+  };
+}
+
+}  // namespace rondo::testing

@@ -1,5 +1,6 @@
 // Collectives on devices' memory that go through the host, in pieces.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -118,10 +119,10 @@ void pieces_overlap(Communicator& world) {
 
 /// However long they are, and several at a time.
 void little_is_pinned(Communicator& world) {
-  constexpr std::size_t kCount = 3 * kMiB;  // elements of 8 bytes
+  const std::size_t count = 6 * detail::DeviceStaging::piece_bytes / sizeof(std::int64_t);
   const DeviceUnderTest device(own_device(world));
   const auto ranks = static_cast<std::size_t>(world.size());
-  Both<std::int64_t> all(world, device, kCount * ranks, world.rank()), part(world, device, kCount, world.rank() + 1);
+  Both<std::int64_t> all(world, device, count * ranks, world.rank()), part(world, device, count, world.rank() + 1);
   const auto both = [&](const char* name, Both<std::int64_t>& out, const auto& call) {
     call(all.device(), part.device());
     call(all.host(), part.host());
@@ -136,7 +137,7 @@ void little_is_pinned(Communicator& world) {
   both("gather", all, [&](auto whole, auto own) { gather(world, own, whole, 1); });
   both("all_gather", all, [&](auto whole, auto own) { all_gather(world, own, whole); });
   both("reduce_scatter", part, [&](auto whole, auto own) { reduce_scatter(world, whole, own, kPlus); });
-  Both<std::int64_t> out(world, device, kCount * ranks, 7);
+  Both<std::int64_t> out(world, device, count * ranks, 7);
   all_to_all(world, all.device(), out.device());
   all_to_all(world, all.host(), out.host());
   both("all_to_all", out, [](auto, auto) {});
@@ -146,13 +147,12 @@ void little_is_pinned(Communicator& world) {
 void beside_a_held_stream(Communicator& world) {
   constexpr std::size_t kBytes = 80 * kMiB;
   const DeviceUnderTest device(own_device(world)), other(own_device(world));
-  const cuda::buffer<std::int64_t> data(world, kBytes / sizeof(std::int64_t));
+  using Long = std::array<std::byte, 4096>;
+  const cuda::buffer<Long> data(world, kBytes / sizeof(Long));
   device.fill(address_of(data), kBytes, std::byte{1});
   {
     const HeldStream held(other);
-    for (int round = 0; round < 2; ++round) {
-      all_reduce(world, data.span(stream_of(device)), [](std::int64_t a, std::int64_t) { return a; });
-    }
+    all_reduce(world, data.span(stream_of(device)), [](const Long& a, const Long&) { return a; });
     // Nobody leaves before all are done.
     barrier(world);
   }

@@ -240,7 +240,7 @@ TEST_CASE("while a piece is combined the next one is copied to the host, and the
 }
 
 TEST_CASE("collectives through the host pin little of it", "[cuda][collectives][stand-in]") {
-  if (is_stand_in()) check_in_pieces(2, "little-is-pinned", 4 << 20);
+  if (is_stand_in()) check_in_pieces(2, "little-is-pinned", 1 << 18);
 }
 
 TEST_CASE("long collectives through the host wait for no stream of others", "[cuda][collectives]") {

@@ -30,7 +30,7 @@ constexpr int kLongRun = 8;
 constexpr std::size_t kShortPart = std::size_t{16} << 10;
 
 // Without more ranks than cores: others may want the cores, too.
-constexpr unsigned kLooksPerYield = 16;
+constexpr unsigned kRoundsPerYield = 16;
 
 void set(int socket, int level, int option, const char* name, const void* value, std::size_t bytes) {
   checked(setsockopt(socket, level, option, value, static_cast<socklen_t>(bytes)), name);
@@ -143,7 +143,7 @@ void SocketRanks::exchange(std::span<const Sent> sent, std::span<const Received>
     const bool any_received = move_each(receiving_, [this](const Received& part) { return receive_some(part); });
     if (sending_.empty() && receiving_.empty()) return;
     if (any_sent || any_received) continue;
-    if (crowded_ || ++looks_ % kLooksPerYield == 0) sched_yield();
+    if (crowded_ || ++looks_ % kRoundsPerYield == 0) sched_yield();
   }
 }
 

@@ -32,11 +32,12 @@ bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm 
 Choice choice_for(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
   const Engine::Settings& settings = group.engine().settings();
   Question question = question_for(request.collective, group);
-  // What I send in all_to_all by counts is not what others send: a question that all ranks ask alike leaves it out.
+  // What I send in all_to_all by counts is not what others send, and who sends nothing may not know on which side the
+  // others are: a question that all ranks ask alike leaves both out.
   const bool agreed = request.collective != Collective::all_to_all || !request.by_counts;
   question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
   question.by_counts = !agreed;
-  question.on_device = request.on_device();
+  question.on_device = agreed && request.on_device();
   question.commutative = request.reduction.commutative();
   question.one_host &= agreed;
   question.deterministic = is_deterministic(request, group);

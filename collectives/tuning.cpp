@@ -61,7 +61,7 @@ constexpr TuningRule kTable[] = {
     {C::all_to_all, 64 * KiB, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::barrier, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
 
-    {C::all_reduce, 128 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
+    {C::all_reduce, 256 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
     {C::all_reduce, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::all_reduce, 1 * MiB, 3, 16, Crowd::oversubscribed, {tree, 256 * KiB}},
@@ -85,7 +85,7 @@ constexpr TuningRule kTable[] = {
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::broadcast, kAnyBytes, 1, 2, Crowd::any, {chain, 1 * MiB}},
-    {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 256 * KiB}},
+    {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 1 * MiB}},
     {C::broadcast, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::broadcast, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::broadcast, 1 * MiB, 3, 4, Crowd::any, {chain, 64 * KiB}},
@@ -111,6 +111,7 @@ constexpr TuningRule kTable[] = {
 
     {C::reduce_scatter, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
     {C::reduce_scatter, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce_scatter, kAnyBytes, 3, 4, Crowd::oversubscribed, {ring, 256 * KiB}},
     {C::reduce_scatter, 16 * KiB, 3, 4, Crowd::any, {tree, 0}},
     {C::reduce_scatter, 64 * KiB, 5, 64, Crowd::any, {tree, 0}},
     {C::reduce_scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
@@ -119,9 +120,10 @@ constexpr TuningRule kTable[] = {
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 0}},
     {C::reduce_scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
-    {C::all_to_all, 32 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::all_to_all, 64 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::all_to_all, 32 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 0}},
+    {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 8 * KiB}},
     {C::barrier, kAnyBytes, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},
 };

@@ -75,7 +75,7 @@ TEST_CASE("every candidate can answer its question, and the table's choice is am
 TEST_CASE("a whole message is asked for as one chunk", "[bench][tune]") {
   CHECK(loop_of(Operation::all_reduce, 1 << 20, {Algorithm::ring, 0}).chunk_bytes == 1 << 20);
   CHECK(loop_of(Operation::all_reduce, 1 << 20, kRing).chunk_bytes == 64 << 10);
-  CHECK(loop_of(Operation::all_to_all, 1 << 20, {Algorithm::pairwise, 0}).chunk_bytes == 0);
+  CHECK(loop_of(Operation::all_gather, 1 << 20, {Algorithm::bruck, 0}).chunk_bytes == 0);
 }
 
 TEST_CASE("candidates that were far behind the best are not measured again", "[bench][tune]") {

@@ -10,6 +10,11 @@
 
 namespace rondo {
 
+/// Steps under way at a time: of blocks longer than a chunk two, so that less has to stay in caches.
+constexpr std::uint64_t pairwise_steps(std::uint64_t block, std::uint64_t chunk) {
+  return chunk != 0 && block > chunk ? 2 : kWindow;
+}
+
 /// In step s every rank sends to the one s further on and receives from the one s back, so no two send to the same.
 /// A few steps are under way at a time, which keeps the ports busy once that many blocks take longer than one message.
 ///
@@ -20,7 +25,8 @@ namespace rondo {
 constexpr Cost pairwise_all_to_all_cost(const Shape& shape) {
   const auto others = static_cast<std::uint64_t>(shape.size - 1);
   const std::uint64_t elements = others * shape.block();
-  const std::uint64_t waits = (others + kWindow - 1) / kWindow;
+  const std::uint64_t steps = pairwise_steps(shape.block(), shape.chunk);
+  const std::uint64_t waits = (others + steps - 1) / steps;
   return {.steps = waits,
           .queued = others - waits,
           .carried = elements,
@@ -40,10 +46,12 @@ Task pairwise_all_to_all(P& port, const Plan& plan) {
   }
   const auto outgoing = [&](int to) { return source.part(plan.blocks.begin(to), plan.blocks.count(to)); };
 
+  const auto size = static_cast<std::size_t>(port.size());
+  const std::uint64_t steps = pairwise_steps((plan.blocks.total() + size - 1) / size, plan.chunk);
   Window<RecvOf<P>> receives;
   Window<SendOf<P>> sends;
   for (int distance = 1; distance < port.size(); ++distance) {
-    const auto step = static_cast<std::size_t>(distance);
+    const auto step = static_cast<std::size_t>(distance) % steps;
     auto& receive_slot = receives[step];
     co_await receive_slot;
     auto& send_slot = sends[step];

@@ -80,16 +80,14 @@ void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, Pr
 }
 
 CollectiveCall barrier_call(const Options& options) {
-  CollectiveCall request;
-  request.collective = Collective::barrier;
+  CollectiveCall request(Collective::barrier, options);
   request.element_bytes = 1;
-  request.options = options;
   return request;
 }
 
 }  // namespace
 
-void run(Communicator& communicator, CollectiveCall request) {
+void run(Communicator& communicator, CollectiveCall&& request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
@@ -100,7 +98,7 @@ void run(Communicator& communicator, CollectiveCall request) {
   run_to_end(entry, group, std::move(request), std::move(prepared), begun);
 }
 
-Work start(Communicator& communicator, CollectiveCall request) {
+Work start(Communicator& communicator, CollectiveCall&& request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();

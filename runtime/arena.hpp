@@ -62,7 +62,7 @@ class Arena {
 
   /// Whether what this member writes for the step is no longer read by `member`.
   bool may_enter(const Step& step, int member) noexcept {
-    if (step.after == 0) return true;
+    if (step.after == 0 || known_[static_cast<std::size_t>(member)] > step.after) return true;
     // Who is found far on need not be looked at for a while.
     const std::uint64_t later = std::min(step.after + kDepth / 2, step.number - 1);
     return has_entered(member, later) || has_entered(member, step.after + 1);

@@ -69,7 +69,10 @@ concept InputFor = Output<Out> && requires {
 /// checks it, chooses an algorithm and runs it. Pointers and counts refer to what the caller keeps alive, but for
 /// `counts` and `recv_counts`, which are copied before `start` returns.
 struct CollectiveCall {
-  Collective collective = Collective::none;
+  // No aggregate: compilers clear one of this size by a loop of the processor that is slow to begin.
+  CollectiveCall(Collective called, const Options& asked) : collective(called), options(asked) {}
+
+  Collective collective;
   ElementType type = ElementType::bytes;
   std::size_t element_bytes = 0;
 
@@ -93,14 +96,12 @@ struct CollectiveCall {
 
 template <Output Out>
 CollectiveCall in_place_call(Collective collective, Out inout, const Options& options) {
-  CollectiveCall call;
-  call.collective = collective;
+  CollectiveCall call(collective, options);
   call.type = element_type_of<value_of<Out>>;
   call.element_bytes = sizeof(value_of<Out>);
   call.out = inout.data();
   call.out_count = inout.size();
   call.in_place = true;
-  call.options = options;
   call.out_side = Elements<Out>::side(inout);
   return call;
 }
@@ -116,32 +117,32 @@ CollectiveCall call_on(Collective collective, In in, Out out, const Options& opt
 }
 
 template <typename T, typename Op>
-CollectiveCall reducing(CollectiveCall call, Op op) {
+CollectiveCall&& reducing(CollectiveCall&& call, Op op) {
   call.reduction = Reduction::of<T>(std::move(op));
-  return call;
+  return std::move(call);
 }
 
-inline CollectiveCall rooted(CollectiveCall call, int root) {
+inline CollectiveCall&& rooted(CollectiveCall&& call, int root) {
   call.root = root;
-  return call;
+  return std::move(call);
 }
 
-inline CollectiveCall by_counts(CollectiveCall call, std::span<const std::size_t> counts) {
+inline CollectiveCall&& by_counts(CollectiveCall&& call, std::span<const std::size_t> counts) {
   call.by_counts = true;
   call.counts = counts;
-  return call;
+  return std::move(call);
 }
 
-inline CollectiveCall by_counts(CollectiveCall call, std::span<const std::size_t> send_counts,
-                                std::span<const std::size_t> recv_counts) {
+inline CollectiveCall&& by_counts(CollectiveCall&& call, std::span<const std::size_t> send_counts,
+                                  std::span<const std::size_t> recv_counts) {
   call.recv_counts = recv_counts;
   return by_counts(std::move(call), send_counts);
 }
 
 /// Runs the collective to its end. Throws the caller's mistakes at once and the world's failures when they come.
-RONDO_EXPORT void run(Communicator& communicator, CollectiveCall call);
+RONDO_EXPORT void run(Communicator& communicator, CollectiveCall&& call);
 
 /// Starts the collective. Throws the caller's mistakes; the world's failures come out of `Work::wait`.
-RONDO_EXPORT Work start(Communicator& communicator, CollectiveCall call);
+RONDO_EXPORT Work start(Communicator& communicator, CollectiveCall&& call);
 
 }  // namespace rondo::detail

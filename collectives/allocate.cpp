@@ -19,40 +19,43 @@ namespace {
 // A part begins on a page, so that it is aligned for every element.
 constexpr std::size_t kPageBytes = 4096;
 
-/// All members ask for the same memory; who is on one host gets a part of it.
+/// All members ask for the same memory; those on one host get a part of it each.
 class Allocation final : public Operation {
  public:
   Allocation(Group& group, const Call& call, std::size_t part_bytes)
-      : Operation(group, call, std::nullopt), part_bytes_(part_bytes) {}
+      : Operation(group, call, std::nullopt), team(group.neighbours()), part_bytes_(part_bytes) {}
 
+  Team& team;
   SharedMemory memory;
   Refusal refusal;
   std::uint64_t region = 0;
 
-  std::size_t memory_bytes() const { return static_cast<std::size_t>(group().size()) * part_bytes_; }
+  std::size_t memory_bytes() const { return static_cast<std::size_t>(team.size()) * part_bytes_; }
 
  private:
   Task body() override {
-    const int size = group().size();
-    region = group().commons().regions().next();
-    if (size == 1 || !group().one_host()) {
-      // Nothing to share, but whoever asked for something else shall hear of it.
-      std::byte word{};
-      for (int other = 0; other < size; ++other) {
-        if (other == group().rank()) continue;
-        SendMessage sent(*this, other, 0, std::span(&word, 1));
-        co_await sent;
-      }
-      for (int other = 0; other < size; ++other) {
-        if (other == group().rank()) continue;
-        ReceiveMessage received(*this, other, 0, std::span(&word, 1));
-        co_await received;
-      }
-      co_return;
+    region = team.commons.regions().next();
+    if (!group().one_host()) {
+      // Those elsewhere get nothing in common, but whoever asked for something else shall hear of it.
+      Task heard = hear_of_all();
+      co_await heard;
     }
+    if (team.size() == 1 || !(group().one_host() || group().hosts())) co_return;
     // Numbers of communicators are spread over all 64 bits; those of their regions lie beside them.
-    Task shared = share_memory(*this, group().everybody(), group().id() + region, memory_bytes(), memory, refusal);
+    Task shared = share_memory(*this, team, group().id() + region, memory_bytes(), memory, refusal);
     co_await shared;
+  }
+
+  Task hear_of_all() {
+    std::byte mine{}, theirs{};
+    for (int other = 0; other < group().size(); ++other) {
+      if (other == group().rank()) continue;
+      // With both on their way, neither waits for the other to receive first.
+      ReceiveMessage received(*this, other, 0, std::span(&theirs, 1));
+      SendMessage sent(*this, other, 0, std::span(&mine, 1));
+      co_await received;
+      co_await sent;
+    }
   }
 
   const std::size_t part_bytes_;
@@ -63,14 +66,14 @@ Error refused(const Group& group, Errc code, const std::string& cause) {
 }
 
 /// Says why it is not shared, where the ranks might have had it so.
-std::shared_ptr<std::byte> ordinary(Group& group, const Allocation& allocation, std::size_t bytes) {
+std::shared_ptr<std::byte> ordinary(Group& group, Allocation& allocation, std::size_t bytes) {
   std::string why;
   if (allocation.refusal) {
     why = allocation.refusal.text(group, allocation.memory_bytes());
   } else if (group.size() > 1) {
-    why = "not all ranks may share memory";
+    why = fmt::format("rank {} shares memory with no other", group.rank());
   }
-  group.commons().regions().refuse(why);
+  allocation.team.commons.regions().refuse(why);
   void* const memory =
       bytes > memory_of_machine() ? nullptr : ::operator new (bytes, std::align_val_t{kPageBytes}, std::nothrow);
   if (!memory) {
@@ -106,10 +109,10 @@ std::shared_ptr<std::byte> allocate_bytes(Communicator& communicator, std::size_
   if (allocation.error()) std::rethrow_exception(allocation.error());
   if (!allocation.memory) return ordinary(group, allocation, part_bytes);
   const auto memory = std::make_shared<SharedMemory>(std::move(allocation.memory));
-  SharedRegions& regions = group.commons().regions();
+  SharedRegions& regions = allocation.team.commons.regions();
   regions.refuse({});
   regions.add(allocation.region, memory, part_bytes);
-  return {memory, regions.part(allocation.region, group.rank())};
+  return {memory, regions.part(allocation.region, allocation.team.rank)};
 }
 
 }  // namespace rondo::detail

@@ -248,7 +248,7 @@ class TwoLevel {
 }  // namespace
 
 Task run_two_level(Operation& operation, HostMemory& memory, const Plan& plan) {
-  Team& neighbours = operation.group().hosts()->within();
+  Team& neighbours = operation.group().neighbours();
   std::optional<Turn> turn;
   if (neighbours.size() > 1) {
     turn.emplace(operation, neighbours);

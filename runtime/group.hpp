@@ -90,6 +90,8 @@ class Group {
   /// The members by host, if they are on several, and on some not alone; else nullptr. Alike on every member.
   Hosts* hosts() noexcept { return hosts_ ? &*hosts_ : nullptr; }
   const Hosts* hosts() const noexcept { return hosts_ ? &*hosts_ : nullptr; }
+  /// Those on this rank's host, who may share memory: what users allocate here is theirs. All members, if none may.
+  Team& neighbours() noexcept { return hosts_ ? hosts_->within() : everybody_; }
   /// See `Link::rest`.
   bool rest(bool resting) noexcept;
 

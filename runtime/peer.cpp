@@ -163,7 +163,8 @@ bool Peer::send_now(Outgoing& frame) {
 // other, and take more than twice as long where they are not.
 void Peer::offer(SendMessage& message) const {
   const auto whole = message.whole_;
-  const auto place = message.group().commons().regions().find(whole.data(), whole.size(), message.group().rank());
+  Team& neighbours = message.group().neighbours();
+  const auto place = neighbours.commons.regions().find(whole.data(), whole.size(), neighbours.rank);
   const bool pullable = link_->pull_from() > 0 && whole.size() > link_->pull_from();
   const auto ticket = link_->pull_ticket();
   if (!ticket || (place.region == 0 && !pullable)) return;
@@ -257,9 +258,10 @@ Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const auto bytes = static_cast<std::size_t>(rts.bytes);
   const std::span place(receive.place(bytes), bytes);
   const auto& words = rts.fingerprint;
-  const SharedRegions& regions = receive.group().commons().regions();
-  const int sender = receive.group().member(world_rank_);
-  const std::byte* const mapped = regions.at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
+  Team& neighbours = receive.group().neighbours();
+  const int sender = neighbours.place_of(receive.group().member(world_rank_));
+  const std::byte* const mapped =
+      neighbours.commons.regions().at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
   if (!mapped) return pull(words[kPullAddress], place, !engine_.settings().oversubscribed);
   std::memcpy(place.data(), mapped, place.size());
   return Link::Pulled::yes;

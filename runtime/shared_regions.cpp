@@ -16,7 +16,7 @@ SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t byte
 const std::byte* SharedRegions::at(const Place& place, std::uint64_t bytes, int member) const noexcept {
   for (const Region& region : regions_) {
     if (region.number != place.region || region.memory.expired()) continue;
-    const bool fits = place.offset <= region.part_bytes && bytes <= region.part_bytes - place.offset;
+    const bool fits = member >= 0 && place.offset <= region.part_bytes && bytes <= region.part_bytes - place.offset;
     return fits ? part(place.region, member) + place.offset : nullptr;
   }
   return nullptr;

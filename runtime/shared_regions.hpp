@@ -11,8 +11,8 @@
 
 namespace rondo::detail {
 
-/// Buffers that the members of a communicator have allocated in common memory, each member its own part of each region.
-/// A region is known as long as its owner, the user's buffer, lives.
+/// Buffers that the members of a team have allocated in common memory, each member its own part of each region. A
+/// region is known as long as its owner, the user's buffer, lives. Members are known by their places.
 class SharedRegions {
  public:
   /// Where bytes lie: in which region (0: in none), and how far from the begin of the member's part.
@@ -34,7 +34,7 @@ class SharedRegions {
   void refuse(std::string why) { refused_ = std::move(why); }
   const std::string& refused() const noexcept { return refused_; }
   Place find(const std::byte* data, std::size_t bytes, int member) const noexcept;
-  /// Where a member's place is mapped here; nullptr: it is not, or not so many bytes.
+  /// Where a member's place is mapped here; nullptr: it is not, or not so many bytes, or there is no such member (-1).
   const std::byte* at(const Place& place, std::uint64_t bytes, int member) const noexcept;
   /// The begin of a member's part, mapped as long as the region is known here; nullptr: it is not.
   std::byte* part(std::uint64_t number, int member) const noexcept;

@@ -157,12 +157,15 @@ TEST_CASE("every collective is right on two hosts, short and long", "[process][h
   std::vector<std::string> commands{RONDO_BENCH " barrier --iterations 50"};
   for (const char* operation :
        {"all_reduce", "reduce", "broadcast", "scatter", "gather", "all_gather", "reduce_scatter", "all_to_all"}) {
-    commands.push_back(std::string(RONDO_BENCH " ") + operation + " --sizes 16,1000K --iterations 10");
+    for (const char* buffers : {"", " --allocate"}) {
+      commands.push_back(std::string(RONDO_BENCH " ") + operation + " --sizes 16,1000K --iterations 10" + buffers);
+    }
   }
   const auto ended = run_on_hosts({{0, 1}, {2, 3}}, commands);
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK(count(ended.out, "# Out of bounds values : 0 OK") == commands.size());
+  CHECK(count(ended.out, "not shared") == 0);
 }
 
 TEST_CASE("a rank that is killed fails those of its host and of the other", "[process][hosts]") {

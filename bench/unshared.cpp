@@ -26,7 +26,7 @@ std::string why_no_arena(Communicator& world) {
   detail::Group& group = CommunicatorAccess::group(world, "look");
   if (!group.one_host() && !group.hosts()) return {};
   barrier(world, {group.one_host() ? Algorithm::direct : Algorithm::two_level});
-  return (group.one_host() ? group.commons() : group.hosts()->within().commons).no_arena();
+  return group.neighbours().commons.no_arena();
 }
 
 std::string of_all_hosts(Communicator& world, const std::string& own) {
@@ -52,7 +52,7 @@ Unshared unshared_in_use(Communicator& world, const Settings& settings) {
   std::sort(sizes.begin(), sizes.end(), std::greater<>());
   for (const std::size_t bytes : sizes) {
     (void)allocate<std::byte>(world, bytes);
-    const std::string& refused = CommunicatorAccess::group(world, "look").commons().regions().refused();
+    const std::string& refused = CommunicatorAccess::group(world, "look").neighbours().commons.regions().refused();
     if (refused.empty()) break;
     unshared.buffers = refused;
     unshared.buffers_from = bytes;

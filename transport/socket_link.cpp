@@ -25,21 +25,6 @@ constexpr std::size_t kFramesPerWrite = 16;
 // A poll gives other links a turn after this many reads.
 constexpr int kReadsPerPoll = 16;
 
-// Buffers of a connection that stays on this host: small enough to stay in a core's cache. Copying 16 MiB through less
-// than those that the kernel grows takes half as long where cores share a cache; where they do not, less than this
-// costs a tenth.
-constexpr int kLocalBufferBytes = 1 << 20;
-
-// And its congestion control, whatever the system's: within a host nothing is lost and no line is shared. What spreads
-// packets over time (bbr) takes a quarter longer for 16 MiB. Every Linux has this one, open to all.
-constexpr std::string_view kLocalCongestionControl = "reno";
-
-// Frames that follow each other with nothing coming back: from so many on, while they are no longer than that, the
-// system keeps each back until what went before is acknowledged, and what has gathered goes in one packet (Nagle's
-// algorithm). Within a host a packet costs its sender some 3 us; joining others costs a short frame less than one.
-constexpr int kLongRun = 8;
-constexpr std::size_t kShortFrame = std::size_t{16} << 10;
-
 bool stays_on_host(int socket) {
   sockaddr_storage mine{};
   sockaddr_storage theirs{};
@@ -60,7 +45,7 @@ bool stays_on_host(int socket) {
 
 std::size_t size_of(const Outgoing& frame) { return sizeof(FrameHeader) + frame.payload.size(); }
 
-bool is_short(const FrameHeader& header) { return header.payload_bytes() <= kShortFrame; }
+bool is_short(const FrameHeader& header) { return header.payload_bytes() <= SocketLink::kShortFrame; }
 
 // The parts of a frame that are still to be written.
 std::size_t gather(const Outgoing& frame, iovec* parts) {
@@ -157,6 +142,12 @@ std::size_t SocketLink::write_queue() {
   const ssize_t written = write_parts(socket_.get(), std::span(parts).first(count));
   if (written < 0) {
     if (errno == EINTR) return write_queue();
+    if (errno == EFAULT) {
+      // Nothing whole can follow what has gone of the frame; the other side is to hear of it, too.
+      fail(EFAULT);
+      ::shutdown(socket_.get(), SHUT_RDWR);
+      return 0;
+    }
     // What the peer sent before it went is still to be read: only the reading side declares the link dead.
     broken_ = errno != EAGAIN && errno != EWOULDBLOCK;
     return 0;
@@ -321,6 +312,8 @@ void SocketLink::fail(int error) {
     cause_ = "the connection was closed";
   } else if (error == EPROTO) {
     cause_ = "bytes came that are no frame of this version";
+  } else if (error == EFAULT) {
+    cause_ = "the connection was given up (a buffer to be sent to it was gone)";
   } else {
     cause_ = "the connection failed: " + std::generic_category().message(error);
   }

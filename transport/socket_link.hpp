@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transport/descriptor.hpp"
@@ -32,6 +33,19 @@ class SocketLink final : public Link {
   std::string_view transport() const override { return tcp_ ? "tcp" : "unix"; }
 
   static constexpr std::size_t kSpillBytes = 8192;
+
+  /// Buffers of a connection that stays on this host: small enough to stay in a core's cache. Copying 16 MiB through
+  /// less than those that the kernel grows takes half as long where cores share a cache; where they do not, less than
+  /// this costs a tenth.
+  static constexpr int kLocalBufferBytes = 1 << 20;
+  /// And its congestion control, whatever the system's: within a host nothing is lost and no line is shared. What
+  /// spreads packets over time (bbr) takes a quarter longer for 16 MiB. Every Linux has this one, open to all.
+  static constexpr std::string_view kLocalCongestionControl = "reno";
+  /// Frames that follow each other with nothing coming back: from so many on, while they are no longer than that, the
+  /// system keeps each back until what went before is acknowledged, and what has gathered goes in one packet (Nagle's
+  /// algorithm). Within a host a packet costs its sender some 3 us; joining others costs a short frame less than one.
+  static constexpr int kLongRun = 8;
+  static constexpr std::size_t kShortFrame = std::size_t{16} << 10;
 
  private:
   std::size_t flush();

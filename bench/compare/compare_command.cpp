@@ -37,9 +37,8 @@ constexpr const char* kCompareFooter =
     "of shared memory, or for long data process_vm_readv, where that is all that a call takes.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
-    "Exit status: 0 good, 1 (with --fail-above) a cell above it or not measured on rondo, or no cell at all of a "
-    "library\n"
-    "that --peers names, or without --peers of any; 2 bad usage, 3 could not run.";
+    "Exit status: 0 good, 1 (with --fail-above) a cell above it or not measured on rondo, or no cell at all of a\n"
+    "library that --peers names, or without --peers of any; 2 bad usage, 3 could not run.";
 
 const std::vector<std::string> kComparedOperations{"latency", "all_reduce", "reduce",         "broadcast",  "scatter",
                                                    "gather",  "all_gather", "reduce_scatter", "all_to_all", "barrier"};

@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,17 +17,13 @@
 #include "bench/checked.hpp"
 #include "bench/raw/forked_ranks.hpp"
 #include "runtime/cores.hpp"
+#include "transport/socket_link.hpp"
 
 namespace rondo::bench {
 namespace {
 
 using detail::Descriptor;
-
-// As rondo has them: see transport/socket_link.cpp.
-constexpr int kBufferBytes = 1 << 20;
-constexpr std::string_view kCongestionControl = "reno";
-constexpr int kLongRun = 8;
-constexpr std::size_t kShortPart = std::size_t{16} << 10;
+using Own = detail::SocketLink;  // what rondo does is done here, too
 
 // Without more ranks than cores: others may want the cores, too.
 constexpr unsigned kRoundsPerYield = 16;
@@ -43,9 +39,10 @@ void set_on(int socket, int option, const char* name, bool on) {
 
 void configure(int socket) {
   set_on(socket, TCP_NODELAY, "TCP_NODELAY", true);
-  set(socket, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF", &kBufferBytes, sizeof kBufferBytes);
-  set(socket, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF", &kBufferBytes, sizeof kBufferBytes);
-  set(socket, IPPROTO_TCP, TCP_CONGESTION, "TCP_CONGESTION", kCongestionControl.data(), kCongestionControl.size());
+  set(socket, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF", &Own::kLocalBufferBytes, sizeof Own::kLocalBufferBytes);
+  set(socket, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF", &Own::kLocalBufferBytes, sizeof Own::kLocalBufferBytes);
+  set(socket, IPPROTO_TCP, TCP_CONGESTION, "TCP_CONGESTION", Own::kLocalCongestionControl.data(),
+      Own::kLocalCongestionControl.size());
 }
 
 Descriptor make_socket() { return Descriptor(checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket")); }
@@ -114,8 +111,8 @@ void SocketRanks::gather(Connection& connection, bool gathers) {
 
 std::size_t SocketRanks::send_some(const Sent& part) {
   Connection& to = connection(part.rank);
-  to.run = part.bytes.size() <= kShortPart ? std::min(to.run + 1, kLongRun) : 0;
-  gather(to, to.run == kLongRun);
+  to.run = part.bytes.size() <= Own::kShortFrame ? std::min(to.run + 1, Own::kLongRun) : 0;
+  gather(to, to.run == Own::kLongRun);
   to.owes_acknowledgement = false;
   return moved(::send(to.socket.get(), part.bytes.data(), part.bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL), part.rank,
                "sending to");
@@ -128,7 +125,7 @@ std::size_t SocketRanks::receive_some(const Received& part) {
   if (bytes > 0) {
     from.run = 0;
     gather(from, false);
-    from.owes_acknowledgement = part.bytes.size() <= kShortPart;
+    from.owes_acknowledgement = part.bytes.size() <= Own::kShortFrame;
   } else if (std::exchange(from.owes_acknowledgement, false)) {
     set_on(from.socket.get(), TCP_QUICKACK, "TCP_QUICKACK", true);
   }

@@ -2,6 +2,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -333,4 +334,26 @@ TEST_CASE("a socket that brings no frames of ours is given up", "[transport][soc
   for (int i = 0; i < 3; ++i) link.poll(recorder);
   CHECK(recorder.frames.empty());
   CHECK(recorder.closed_count == 1);
+}
+
+TEST_CASE("a buffer that is gone before it was sent ends the link on both sides", "[transport][socket_link]") {
+  for (const char* kind : {"tcp over IPv4", "unix"}) {
+    CAPTURE(kind);
+    Ends ends = make(kind);
+    Recorder left, right;
+    constexpr std::size_t kBytes = std::size_t{16} << 20;
+    void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    TestFrame frame(7, {});
+    frame.header.bytes = kBytes;
+    frame.payload = {static_cast<const std::byte*>(memory), kBytes};
+    ends.first->send(frame);
+    REQUIRE(::mprotect(memory, kBytes, PROT_NONE) == 0);
+    run(ends, left, right, [&] { return left.closed_count > 0 && right.closed_count > 0; });
+    CHECK(left.cause == "the connection was given up (a buffer to be sent to it was gone)");
+    CHECK(right.frames.empty());
+    CHECK(frame.sent == 0);
+    ends.first->release(frame);
+    ::munmap(memory, kBytes);
+  }
 }

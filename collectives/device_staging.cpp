@@ -23,7 +23,7 @@ Task DeviceStaging::run(Operation& operation, const Plan& plan, const Reduction&
   }
   Group& group = operation.group();
   RankDevice& device = group.engine().device();
-  const Pieces pieces(plan, group.rank(), piece_bytes / memory_.element_bytes(), largest_block);
+  const Pieces pieces(plan, group.rank(), device.piece_bytes / memory_.element_bytes(), largest_block);
   Slots given, got;
   if (pieces.count() > 0) bring(device, pieces.given(0), given[0]);
   for (std::size_t index = 0; index < pieces.count(); ++index) {
@@ -76,28 +76,32 @@ void DeviceStaging::make_room(RankDevice& device, Slot& slot, const std::vector<
 }
 
 // A copy holds what it needs: the device may be at it when nobody waits for it any more.
-
-void DeviceStaging::bring(RankDevice& device, const std::vector<Range>& ranges, Slot& slot) const {
-  make_room(device, slot, ranges);
-  std::byte* to = slot.data();
+template <typename Copy>
+void DeviceStaging::each(const std::vector<Range>& ranges, const DeviceMemory::Buffer& buffer, Slot& slot,
+                         const Copy& copy) const {
+  std::byte* place = slot.data();
   for (const Range& range : ranges) {
     if (range.count == 0) continue;
+    const std::span bytes(place, memory_.bytes(range));
     const auto& copied = slot.copies.emplace_back(std::make_shared<DeviceEvent>());
-    device.read(memory_.given(), std::span(to, memory_.bytes(range)), -1, DeviceEvent::ended(copied, slot.memory),
-                memory_.address(range) - memory_.given()->address);
-    to += memory_.bytes(range);
+    copy(bytes, DeviceEvent::ended(copied, slot.memory), memory_.address(range) - buffer->address);
+    place += bytes.size();
   }
 }
 
+void DeviceStaging::bring(RankDevice& device, const std::vector<Range>& ranges, Slot& slot) const {
+  make_room(device, slot, ranges);
+  const auto& given = memory_.given();
+  each(ranges, given, slot, [&](std::span<std::byte> to, const RankDevice::Ended& ended, std::size_t offset) {
+    device.read(given, to, -1, ended, offset);
+  });
+}
+
 void DeviceStaging::take(RankDevice& device, const std::vector<Range>& ranges, Slot& slot) const {
-  const std::byte* from = slot.data();
-  for (const Range& range : ranges) {
-    if (range.count == 0) continue;
-    const auto& copied = slot.copies.emplace_back(std::make_shared<DeviceEvent>());
-    device.write(memory_.got(), std::span(from, memory_.bytes(range)), -1, DeviceEvent::ended(copied, slot.memory),
-                 memory_.address(range) - memory_.got()->address);
-    from += memory_.bytes(range);
-  }
+  const auto& got = memory_.got();
+  each(ranges, got, slot, [&](std::span<const std::byte> from, const RankDevice::Ended& ended, std::size_t offset) {
+    device.write(got, from, -1, ended, offset);
+  });
 }
 
 }  // namespace rondo::detail

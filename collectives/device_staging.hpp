@@ -23,8 +23,6 @@ namespace rondo::detail {
 class DeviceStaging {
  public:
   static constexpr std::size_t kAhead = 2;
-  /// Of a piece; the same on all ranks. Less in tests.
-  static inline std::size_t piece_bytes = std::size_t{4} << 20;
 
   DeviceStaging(const DeviceMemory& memory, const CollectiveCall& call);
 
@@ -49,6 +47,9 @@ class DeviceStaging {
   void make_room(RankDevice& device, Slot& slot, const std::vector<Range>& ranges) const;
   void bring(RankDevice& device, const std::vector<Range>& ranges, Slot& slot) const;
   void take(RankDevice& device, const std::vector<Range>& ranges, Slot& slot) const;
+  /// `copy(place, ended, offset)` of each range: its place in the slot, whom to tell, and where in `buffer` it lies.
+  template <typename Copy>
+  void each(const std::vector<Range>& ranges, const DeviceMemory::Buffer& buffer, Slot& slot, const Copy& copy) const;
 
   const DeviceMemory& memory_;
   const bool by_own_counts_;  ///< each rank knows its own alone

@@ -91,12 +91,11 @@ std::shared_ptr<cuda::Copies> RankDevice::Opened::queue_of(std::uint64_t communi
   });
   if (used != queues.end()) return used->copies;
   const auto free = std::find_if(queues.begin(), queues.end(), [](const Queue& queue) { return queue.free(); });
-  if (free == queues.end() && queues.size() < kMostQueues) {
+  if (free == queues.end()) {
     return queues.emplace_back(Queue{std::make_shared<cuda::Copies>(context, local_events), communicator}).copies;
   }
-  Queue& queue = free != queues.end() ? *free : queues[communicator % kMostQueues];
-  queue.communicator = communicator;
-  return queue.copies;
+  free->communicator = communicator;
+  return free->copies;
 }
 
 RankDevice::~RankDevice() {
@@ -147,7 +146,9 @@ bool RankDevice::streams_wait() noexcept {
 void RankDevice::stop(std::chrono::nanoseconds patience, bool after_failure) noexcept {
   if (!opened_ || stuck_) return;
   stuck_ = !opened_->copies.stop(patience);
-  for (const Opened::Queue& queue : opened_->queues) stuck_ |= !queue.copies->stop(patience);
+  const auto until = std::chrono::steady_clock::now() + patience;
+  for (const Opened::Queue& queue : opened_->queues)
+    stuck_ |= !queue.copies->stop(until - std::chrono::steady_clock::now());
   stuck_ |= after_failure && streams_wait();
 }
 

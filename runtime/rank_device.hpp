@@ -58,6 +58,9 @@ class RankDevice {
   /// Events that others wait for.
   static constexpr std::size_t kEvents = 64;
 
+  /// Of a collective that goes through the host; the same on all ranks.
+  std::size_t piece_bytes = std::size_t{4} << 20;
+
   explicit RankDevice(int local_rank) : local_rank_(local_rank) {}
   ~RankDevice();
   RankDevice(const RankDevice&) = delete;
@@ -126,8 +129,7 @@ class RankDevice {
       std::uint64_t communicator;
       bool free() const noexcept { return copies.use_count() == 1 && copies->idle(); }
     };
-    static constexpr std::size_t kMostQueues = 32;  ///< with more communicators at a time, some share one
-    std::vector<Queue> queues;
+    std::vector<Queue> queues;  ///< as many as communicators have been at work at the same time
 
    private:
     void load_reductions();

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <initializer_list>
@@ -40,6 +41,11 @@ Acts collective_blocks();
 Acts collective_pieces();
 Acts collective_failures();
 
+/// Of a collective that goes through the host.
+inline std::size_t& piece_bytes(const Communicator& world) {
+  return CommunicatorAccess::engine(world)->device().piece_bytes;
+}
+
 /// The main of a rank that does one act. 0: all was as it must be, else it says what was not.
 inline int run_act(int argc, char** argv, std::initializer_list<Acts> all) {
   Acts acts;
@@ -50,6 +56,7 @@ inline int run_act(int argc, char** argv, std::initializer_list<Acts> all) {
   std::signal(SIGTERM, SIG_IGN);
   try {
     Communicator world = init();
+    if (const char* const bytes = std::getenv("TEST_PIECE_BYTES")) piece_bytes(world) = std::stoul(bytes);
     act->second(world);
     return 0;
   } catch (const std::exception& error) {

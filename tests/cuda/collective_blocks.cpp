@@ -64,6 +64,10 @@ void communicators_apart(Communicator& world) {
   }
 }
 
+std::size_t sum_of(const std::vector<std::size_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
 /// Blocks of these lengths, on the host and on the device: the same bits.
 class ByCounts {
  public:
@@ -71,7 +75,7 @@ class ByCounts {
       : world_(world),
         counts_(counts),
         part_(world, device, counts[static_cast<std::size_t>(world.rank())], 0),
-        all_(world, device, std::accumulate(counts.begin(), counts.end(), std::size_t{0}), 0) {}
+        all_(world, device, sum_of(counts), 0) {}
 
   void each(int root) {
     each_of(Collective::scatter,
@@ -123,8 +127,7 @@ void all_to_all_by_counts(Communicator& world, const DeviceUnderTest& device) {
     sent.push_back(between(world.rank(), other));
     received.push_back(between(other, world.rank()));
   }
-  const auto length = [](const auto& counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); };
-  Both<float> in(world, device, length(sent), world.rank()), out(world, device, length(received), 5);
+  Both<float> in(world, device, sum_of(sent), world.rank()), out(world, device, sum_of(received), 5);
   all_to_all(world, in.device(), out.device(), sent, received);
   all_to_all(world, in.host(), out.host(), sent, received);
   out.check("all_to_all by counts");
@@ -155,7 +158,14 @@ void nothing_on_either_side(Communicator& world) {
   const bool is_silent = world.rank() == kSilent;
   std::vector<std::size_t> counts(static_cast<std::size_t>(world.size()), kCount);
   counts[kSilent] = 0;
-  const std::vector<std::size_t> own = is_silent ? std::vector<std::size_t>(counts.size()) : counts;
+  // Of all_to_all: rank 0 sends more than rank 2.
+  std::vector<std::size_t> sent, received;
+  for (int other = 0; other < world.size(); ++other) {
+    const auto length = [&](int from) { return is_silent || other == kSilent ? 0 : from == 0 ? kCount : kCount / 10; };
+    sent.push_back(length(world.rank()));
+    received.push_back(length(other));
+  }
+  const auto cut = [](auto span, const auto& lengths) { return any_span(span.data(), sum_of(lengths), span.stream()); };
   for (int round = 0; round < 2; ++round) {
     std::optional<Both<float>> in, out, gathered, part;
     if (!is_silent || round == 1) {
@@ -178,9 +188,12 @@ void nothing_on_either_side(Communicator& world) {
     };
     on_both("gather", [&](auto, auto, auto all, auto own_part) { gather(world, own_part, all, counts, 0); });
     on_both("scatter", [&](auto all, auto, auto, auto own_part) { scatter(world, all, own_part, counts, 2); });
-    on_both("all_to_all", [&](auto from, auto to, auto, auto) { all_to_all(world, from, to, own, own); });
+    on_both("all_to_all", [&](auto from, auto to, auto, auto) {
+      all_to_all(world, cut(from, sent), cut(to, received), sent, received);
+    });
     on_both("all_to_all later", [&](auto from, auto to, auto all, auto own_part) {
-      Work first = igather(world, own_part, all, counts, 2), second = iall_to_all(world, from, to, own, own);
+      Work first = igather(world, own_part, all, counts, 2);
+      Work second = iall_to_all(world, cut(from, sent), cut(to, received), sent, received);
       second.wait();
       first.wait();
     });

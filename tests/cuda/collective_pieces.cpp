@@ -12,7 +12,6 @@
 
 #include <rondo/rondo.hpp>
 
-#include "collectives/device_staging.hpp"
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
@@ -35,8 +34,9 @@ template <std::size_t Bytes>
 struct Odd {
   Odd() = default;
   explicit Odd(float value) { std::fill_n(bytes, Bytes, static_cast<std::byte>(value)); }
-  friend Odd operator^(Odd a, const Odd& b) {
-    for (std::size_t i = 0; i < Bytes; ++i) a.bytes[i] ^= b.bytes[i];
+  friend Odd operator+(Odd a, const Odd& b) {
+    const auto value = [](std::byte byte) { return std::to_integer<unsigned>(byte); };
+    for (std::size_t i = 0; i < Bytes; ++i) a.bytes[i] = static_cast<std::byte>(value(a.bytes[i]) + value(b.bytes[i]));
     return a;
   }
   std::byte bytes[Bytes];
@@ -44,12 +44,12 @@ struct Odd {
 
 template <std::size_t Bytes>
 void around_border(Communicator& world) {
-  const std::size_t piece = detail::DeviceStaging::piece_bytes / Bytes;
+  const std::size_t piece = piece_bytes(world) / Bytes;
   const std::size_t of_block = piece / static_cast<std::size_t>(world.size());
   for (const std::size_t length : {piece, of_block}) {
     for (const std::size_t count : {length - 1, length, length + 1, 2 * length, 3 * length + 1}) {
       each_collective<Odd<Bytes>>(
-          world, [](Odd<Bytes> a, Odd<Bytes> b) { return a ^ b; }, count);
+          world, [](Odd<Bytes> a, Odd<Bytes> b) { return a + b; }, count);
     }
   }
 }
@@ -62,6 +62,26 @@ void around_the_border(Communicator& world) {
     each_collective<Odd<2001>>(
         world, [](const Odd<2001>&, const Odd<2001>& b) { return b; }, count);
   }
+}
+
+/// Where ranks are on several hosts all goes through the host.
+void on_several_hosts(Communicator& world) {
+  Communicator apart = on_hosts(world, {0, 0, 1, 1});
+  const DeviceUnderTest device(own_device(world));
+  const Options options{Algorithm::two_level};
+  const std::size_t count = 3 * piece_bytes(world) / sizeof(std::int64_t);
+  Both<std::int64_t> all(world, device, 4 * count, world.rank()), part(world, device, count, world.rank() + 1);
+  const auto both = [&](const char* name, const auto& call) {
+    call(all.device(), part.device());
+    call(all.host(), part.host());
+    all.check(name);
+    part.check(name);
+  };
+  both("all_gather", [&](auto whole, auto own) { all_gather(apart, own, whole, options); });
+  both("all_reduce", [&](auto, auto own) { all_reduce(apart, own, commuting(kPlus), options); });
+  all.fill(world.rank());
+  both("all_to_all", [&](auto whole, auto) { all_to_all(apart, whole, options); });
+  both("reduce_scatter", [&](auto whole, auto own) { reduce_scatter(apart, whole, own, commuting(kPlus), options); });
 }
 
 /// Drives the work until something is so. It does not end before.
@@ -79,7 +99,7 @@ void drive_until(Work& work, const std::function<bool()>& is_so, const char* wha
 void pieces_overlap(Communicator& world) {
   const DeviceUnderTest device(own_device(world)), second(own_device(world));
   detail::Engine& engine = *CommunicatorAccess::engine(world);
-  const std::size_t piece = detail::DeviceStaging::piece_bytes / sizeof(std::int64_t);
+  const std::size_t piece = piece_bytes(world) / sizeof(std::int64_t);
   Both<std::int64_t> in(world, device, 6 * piece, world.rank()), out(world, device, 6 * piece, 7);
   std::atomic<std::size_t> combined = 0;
   const auto plus = [&](std::int64_t a, std::int64_t b) {
@@ -94,9 +114,9 @@ void pieces_overlap(Communicator& world) {
   Work work = ireduce(world, in.device(), out.device(), plus, 0, {Algorithm::linear});
   if (world.rank() == 0) {
     drive_until(
-        work, [&] { return copied() == 2 * detail::DeviceStaging::piece_bytes; }, "pieces ahead");
+        work, [&] { return copied() == 2 * piece_bytes(world); }, "pieces ahead");
     for (int i = 0; i < 1000; ++i) require(!work.test(), "it was done before it could be");
-    require(copied() == 2 * detail::DeviceStaging::piece_bytes && combined == 0, "no more than two pieces");
+    require(copied() == 2 * piece_bytes(world) && combined == 0, "no more than two pieces");
     {
       const detail::Progress::Entry entry(engine.progress());
       held.emplace(second, engine.device().opened()->copies.stream());
@@ -117,9 +137,34 @@ void pieces_overlap(Communicator& world) {
   out.check("the sum");
 }
 
+/// Rank 1's device does not take what has come: it stays as it is, though rank 0 has sent all that follows.
+void results_are_kept(Communicator& world) {
+  const DeviceUnderTest device(own_device(world)), second(own_device(world));
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  Both<std::int64_t> data(world, device, 6 * piece_bytes(world) / sizeof(std::int64_t), world.rank());
+  std::optional<HeldStream> held;
+  if (world.rank() == 1) {
+    const detail::Progress::Entry entry(engine.progress());
+    held.emplace(second, engine.device().opened()->copies.stream());
+  }
+  Work work = ibroadcast(world, data.device(), 0, {Algorithm::direct});
+  char word = 0;
+  if (world.rank() == 0) {
+    work.wait();
+    world.send(std::span(&word, 1), 1);
+  } else {
+    world.recv(std::span(&word, 1), 0);
+    for (int i = 0; i < 1000; ++i) require(!work.test(), "it was done before it could be");
+    held->let_go();
+    work.wait();
+  }
+  broadcast(world, data.host(), 0);
+  data.check("what was sent");
+}
+
 /// However long they are, and several at a time.
 void little_is_pinned(Communicator& world) {
-  const std::size_t count = 6 * detail::DeviceStaging::piece_bytes / sizeof(std::int64_t);
+  const std::size_t count = 6 * piece_bytes(world) / sizeof(std::int64_t);
   const DeviceUnderTest device(own_device(world));
   const auto ranks = static_cast<std::size_t>(world.size());
   Both<std::int64_t> all(world, device, count * ranks, world.rank()), part(world, device, count, world.rank() + 1);
@@ -128,7 +173,7 @@ void little_is_pinned(Communicator& world) {
     call(all.host(), part.host());
     out.check(name);
     // Two pieces of what is given, two of what is got; and two that were kept, of what one of two ranks has of a piece.
-    require(told_by_stand_in("rondo_stand_in_most_pinned") <= 5 * detail::DeviceStaging::piece_bytes, "what is pinned");
+    require(told_by_stand_in("rondo_stand_in_most_pinned") <= 5 * piece_bytes(world), "what is pinned");
   };
   both("all_reduce", all, [&](auto whole, auto) { all_reduce(world, whole, kPlus); });
   both("reduce", all, [&](auto whole, auto) { reduce(world, whole, kPlus, 0); });
@@ -163,7 +208,7 @@ void beside_a_held_stream(Communicator& world) {
 void memory_stays_held(Communicator& world) {
   const DeviceUnderTest device(own_device(world)), second(own_device(world));
   detail::Engine& engine = *CommunicatorAccess::engine(world);
-  const std::size_t bytes = detail::DeviceStaging::piece_bytes;
+  const std::size_t bytes = piece_bytes(world);
   Both<std::int64_t> data(world, device, 3 * bytes / sizeof(std::int64_t), world.rank());
   Communicator failing = world.dup();
   const auto free_bytes = [&] {
@@ -190,7 +235,8 @@ void memory_stays_held(Communicator& world) {
 Acts collective_pieces() {
   return {
       {"around-the-border", around_the_border}, {"pieces-overlap", pieces_overlap},
-      {"little-is-pinned", little_is_pinned},   {"beside-a-held-stream", beside_a_held_stream},
+      {"little-is-pinned", little_is_pinned},   {"results-are-kept", results_are_kept},
+      {"on-several-hosts", on_several_hosts},   {"beside-a-held-stream", beside_a_held_stream},
       {"memory-stays-held", memory_stays_held},
   };
 }

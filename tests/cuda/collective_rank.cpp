@@ -2,7 +2,6 @@
 // was as it must be, else it says what was not.
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,7 +11,6 @@
 #include <rondo/algorithms.hpp>
 #include <rondo/rondo.hpp>
 
-#include "collectives/device_staging.hpp"
 #include "cuda/staging.hpp"
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
@@ -99,6 +97,8 @@ void algorithms(Communicator& world) {
 void by_messages(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const int root = world.size() - 1;
+  // Of which no kernel is.
+  const auto plus = rondo::commuting([](float a, float b) { return a + b; });
   constexpr std::size_t kCount = 3001;
   const auto ranks = static_cast<std::size_t>(world.size());
   for (const std::size_t chunk_bytes : {std::size_t{0}, std::size_t{4000}}) {
@@ -116,9 +116,11 @@ void by_messages(Communicator& world) {
     each_of(Collective::all_reduce, [&](auto in, auto out, auto part, const Options& options) {
       all_reduce(world, in, out, rondo::avg, options);
       all_reduce(world, part, rondo::max, options);
+      all_reduce(world, part, plus, options);
     });
     each_of(Collective::reduce, [&](auto in, auto out, auto part, const Options& options) {
       reduce(world, in, out, rondo::sum, root, options);
+      reduce(world, part, plus, 0, options);
       reduce(world, part, rondo::avg, root, options);
     });
     each_of(Collective::broadcast, [&](auto, auto out, auto part, const Options& options) {
@@ -133,6 +135,7 @@ void by_messages(Communicator& world) {
             [&](auto, auto out, auto part, const Options& options) { all_gather(world, part, out, options); });
     each_of(Collective::reduce_scatter, [&](auto in, auto, auto part, const Options& options) {
       reduce_scatter(world, in, part, rondo::avg, options);
+      reduce_scatter(world, in, part, plus, options);
     });
     each_of(Collective::all_to_all,
             [&](auto in, auto out, auto, const Options& options) { all_to_all(world, in, out, options); });
@@ -337,8 +340,6 @@ const rondo::testing::Acts kActs{
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* const piece_bytes = std::getenv("TEST_PIECE_BYTES");
-  if (piece_bytes != nullptr) rondo::detail::DeviceStaging::piece_bytes = std::stoul(piece_bytes);
   return rondo::testing::run_act(argc, argv,
                                  {kActs, rondo::testing::collective_blocks(), rondo::testing::collective_pieces(),
                                   rondo::testing::collective_failures()});

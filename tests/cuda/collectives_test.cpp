@@ -1,4 +1,5 @@
 #include <csignal>
+#include <set>
 #include <string>
 
 #include <fmt/format.h>
@@ -61,7 +62,8 @@ TEST_CASE("collectives of ranks of one process go through the host, and the log 
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   const auto lines = lines_of(without_missing_kernels(ended.err));
-  CHECK(lines.size() == 6);
+  CHECK(lines.size() >= 3);  // of each rank: whom it has to do with is a matter of the algorithms
+  CHECK(std::set(lines.begin(), lines.end()).size() == lines.size());
   for (const std::string& line : lines) {
     CHECK_THAT(line, ContainsSubstring("it is a thread of the same process"));
   }
@@ -75,6 +77,7 @@ TEST_CASE("a rank that has nothing in a collective by counts need not know wheth
           "[cuda][collectives]") {
   for (const char* const transport : {"RONDO_TRANSPORT=shm", "RONDO_TRANSPORT=tcp"}) {
     check_ranks(COLLECTIVE_RANK, 3, "nothing-on-either-side", {transport});
+    check_ranks(COLLECTIVE_RANK, 3, "nothing-on-either-side", {transport, "TEST_PIECE_BYTES=100"});
     const auto ended = run_ranks(COLLECTIVE_RANK, 3, "some-on-either-side", {transport});
     INFO(ended.out << ended.err);
     CHECK(ended.status == 0);
@@ -157,7 +160,7 @@ TEST_CASE("a collective on devices maps what it needs in place of what others ne
 TEST_CASE("each algorithm that works on devices gives what the host gives", "[cuda][collectives]") {
   const int ranks = GENERATE(1, 2, 4);
   check_ranks(COLLECTIVE_RANK, ranks, "algorithms");
-  check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {"FAKECUDA_SEED=3", "FAKECUDA_TIME_SLICE=1"});
+  if (is_stand_in()) check_ranks(COLLECTIVE_RANK, ranks, "algorithms", {"FAKECUDA_SEED=3", "FAKECUDA_TIME_SLICE=1"});
 }
 
 TEST_CASE("an event of a collective is recorded before others hear of it, and anew once all wait for it",
@@ -227,16 +230,27 @@ TEST_CASE("long collectives go through the host in pieces", "[cuda][collectives]
   check_in_pieces(ranks, "several-on-the-host", 3000, {seed});
 }
 
+TEST_CASE("collectives among ranks of several hosts go through the host in pieces", "[cuda][collectives]") {
+  for (const std::string& seed : seeds(0, 1)) {
+    const auto ended = run_ranks(COLLECTIVE_RANK, 4, "on-several-hosts", {seed, "TEST_PIECE_BYTES=1000"});
+    INFO(ended.out << ended.err);
+    CHECK(ended.status == 0);
+  }
+}
+
 TEST_CASE("a collective in pieces comes where its stream has it", "[cuda][collectives]") {
-  for (const char* const seed : {"0", "1", "2"}) {
-    check_ranks(COLLECTIVE_RANK, 3, "in-order-on-the-host",
-                {std::string("FAKECUDA_SEED=") + seed, "TEST_PIECE_BYTES=1000"});
+  for (const std::string& seed : seeds(0, 2)) {
+    check_ranks(COLLECTIVE_RANK, 3, "in-order-on-the-host", {seed, "TEST_PIECE_BYTES=1000"});
   }
 }
 
 TEST_CASE("while a piece is combined the next one is copied to the host, and the last one back",
           "[cuda][collectives][stand-in]") {
   if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 2, "pieces-overlap", {"TEST_PIECE_BYTES=1000"});
+}
+
+TEST_CASE("a piece stays on the host until the device has it", "[cuda][collectives][stand-in]") {
+  if (is_stand_in()) check_in_pieces(2, "results-are-kept", 1000);
 }
 
 TEST_CASE("collectives through the host pin little of it", "[cuda][collectives][stand-in]") {

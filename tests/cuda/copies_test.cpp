@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/catch.hpp"
@@ -70,6 +71,53 @@ class FailedCopy {
   std::optional<std::exception_ptr> error;
 };
 
+/// Copies that nobody finds ready, behind a stream that is held up and has yet to write what they read.
+class FollowingCopies {
+ public:
+  static constexpr std::size_t kMost = Copies::kMostLanes + 1;
+
+  FollowingCopies() {
+    device.fill(memory.address(), 64, std::byte{0});
+    device.fill(late.address(), 64, std::byte{1});
+    held.emplace(device);
+    device.copy(memory.address(), late.address(), 64);
+    const Current current(device.context);
+    let_go = events.record(device.stream.handle());
+  }
+
+  std::shared_ptr<Copies::Running> start(std::size_t bytes) {
+    Copies::Copy copy;
+    copy.to = there.address() + 64 * started++;
+    copy.from = memory.address();
+    copy.bytes = bytes;
+    copy.ready = [] { return false; };
+    copy.follow = [this](StreamHandle stream) {
+      if (!can) return false;
+      followed = stream;
+      // What has been there before does not wait.
+      CHECK(device.driver().cuStreamQuery(stream) == Result::success);
+      device.driver().must(device.driver().cuStreamWaitEvent, stream, let_go, 0U);
+      return true;
+    };
+    copy.given_up = [this] { return given_up; };
+    copy.ended = [this](const std::exception_ptr& failure) { over += failure ? 100 : 1; };
+    return copies.start(std::move(copy));
+  }
+
+  DeviceUnderTest device;
+  DeviceMemory memory{device.context, 64}, late{device.context, 64}, there{device.context, 64 * kMost};
+  LocalEvents events{device.context};
+  Copies copies{device.context, events};
+  std::optional<HeldStream> held;
+  bool can = false, given_up = false;
+  int over = 0;
+  StreamHandle followed = nullptr;
+
+ private:
+  EventHandle let_go = nullptr;
+  std::size_t started = 0;
+};
+
 }  // namespace
 
 TEST_CASE("a stream can be told to come after a copy once that is queued, and when it is over", "[cuda][copies]") {
@@ -96,46 +144,51 @@ TEST_CASE("a stream can be told to come after a copy once that is queued, and wh
 }
 
 TEST_CASE("a stream that is to come after a copy has it queued behind what the device can wait for", "[cuda][copies]") {
-  const DeviceUnderTest device, behind;
-  const DeviceMemory memory(device.context, 64), there(device.context, 64);
-  device.fill(memory.address(), 64, std::byte{1});
-  LocalEvents events(device.context);
-  Copies copies(device.context, events);
-  HeldStream held(device);
-  EventHandle let_go = nullptr;
-  {
-    const Current current(device.context);
-    let_go = events.record(device.stream.handle());
-  }
-  int over = 0;
-  bool can = false;
-  const auto start = [&](std::size_t bytes) {
-    Copies::Copy copy;
-    copy.to = there.address();
-    copy.from = memory.address();
-    copy.bytes = bytes;
-    copy.ready = [] { return false; };
-    copy.follow = [&](StreamHandle stream) {
-      if (can) device.driver().must(device.driver().cuStreamWaitEvent, stream, let_go, 0U);
-      return can;
-    };
-    copy.ended = [&](const std::exception_ptr& failure) { over += failure ? 100 : 1; };
-    return copies.start(std::move(copy));
-  };
-  const auto copy = start(64), none = start(0);
+  const DeviceUnderTest behind;
+  FollowingCopies test;
+  Copies& copies = test.copies;
+  const auto copy = test.start(64), none = test.start(0);
   CHECK(!copies.order(*copy, behind.stream.handle()));
-  can = true;
+  test.can = test.given_up = true;
+  CHECK(!copies.order(*copy, behind.stream.handle()));
+  test.given_up = false;
   CHECK(copies.order(*copy, behind.stream.handle()));
-  CHECK(copies.stream_of(*copy) != copies.stream());
+  CHECK(copies.stream_of(*copy) == test.followed);
+  CHECK(test.followed != copies.stream());
   copies.poll();
-  CHECK(over == 0);
+  CHECK(test.over == 0);
+  CHECK(!behind.stream.idle());
   CHECK(!copies.hasten(*none));
   copies.poll();
-  CHECK(over == 1);
-  held.let_go();
-  CHECK(behind.holds(there.address(), 64, std::byte{1}));
-  while (over < 2) copies.poll();
+  CHECK(test.over == 1);
+  const StreamHandle waits_still = test.followed;
+  const auto next = test.start(64);
+  CHECK(copies.hasten(*next));
+  CHECK(copies.stream_of(*next) != waits_still);
+  test.held->let_go();
+  CHECK(behind.holds(test.there.address(), 64, std::byte{1}));
+  while (test.over < 3) copies.poll();
   CHECK(copies.idle());
+}
+
+TEST_CASE("copies that the device waits for have streams of their own, of which there are so many", "[cuda][copies]") {
+  FollowingCopies test;
+  Copies& copies = test.copies;
+  test.can = true;
+  std::set<StreamHandle> streams{copies.stream()};
+  for (std::size_t i = 0; i < Copies::kMostLanes; ++i) {
+    const auto copy = test.start(64);
+    CHECK(copies.hasten(*copy));
+    CHECK(streams.insert(copies.stream_of(*copy)).second);
+  }
+  const auto last = test.start(64);
+  CHECK(!copies.hasten(*last));
+  test.held->let_go();
+  // A stream may come to its end a little after the last of its copies.
+  while (!copies.hasten(*last)) copies.poll();
+  CHECK(!streams.insert(copies.stream_of(*last)).second);
+  while (!copies.idle()) copies.poll();
+  CHECK(test.over == static_cast<int>(Copies::kMostLanes) + 1);
 }
 
 TEST_CASE("a copy that cannot be asked about any more blocks nobody, and is told of when the device is done",

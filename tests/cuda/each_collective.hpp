@@ -23,7 +23,10 @@ void each_collective(Communicator& world, Op op, std::size_t count) {
   const auto made = [&](std::size_t elements, int first = 0) { return Both<T>(world, device, elements, rank + first); };
   auto all = made(count * ranks), all_of = made(count * ranks, 3), part = made(count, 1), part_of = made(count, 2);
 
+  // What is combined twice in place, or not written, shows.
+  int filled = 0;
   const auto on_both = [&](const char* name, Both<T>& out, const auto& call) {
+    out.fill(rank + ++filled);
     call(std::true_type{});
     call(std::false_type{});
     out.check(name);

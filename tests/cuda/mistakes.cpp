@@ -203,6 +203,24 @@ void leave_mapping(const Handles& handles) {
   });
 }
 
+/// Its stream waits for another's event; what it has recorded behind that is for a third.
+void leave_behind_event(const Handles& handles) {
+  leave([&](const Driver& driver) {
+    StreamHandle stream = nullptr;
+    EventHandle theirs = nullptr, own = nullptr;
+    IpcEventHandle handle{};
+    driver.must(driver.cuStreamCreateWithPriority, &stream, 0U, 0);
+    driver.must(driver.cuIpcOpenEventHandle, &theirs, from_text<IpcEventHandle>(handles.at(0)));
+    driver.must(driver.cuStreamWaitEvent, stream, theirs, 0U);
+    driver.must(driver.cuEventCreate, &own, kEventDisableTiming | kEventInterprocess);
+    driver.must(driver.cuEventRecord, own, stream);
+    driver.must(driver.cuIpcGetEventHandle, &handle, own);
+    say(to_text(handle));
+    hear();
+    say("leaves");
+  });
+}
+
 void release_with_memory(const Handles&) {
   leave_memory({});
   driver_under_test().cuDevicePrimaryCtxRelease(0);
@@ -310,6 +328,7 @@ const ActorActs& mistakes() {
       {"leave_stream", leave_stream},
       {"leave_module", leave_module},
       {"leave_mapping", leave_mapping},
+      {"leave_behind_event", leave_behind_event},
       {"release_with_memory", release_with_memory},
       {"close_twice", close_twice},
       {"copy_from_closed", copy_from_closed},

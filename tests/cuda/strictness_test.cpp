@@ -103,6 +103,36 @@ TEST_CASE("mistakes with what is another's end the process", "[cuda][strictness]
   check_death(child, "cuEventQuery: an event of several processes is waited for before it was recorded");
 }
 
+TEST_CASE("whoever leaves things ends, and not when a stream waits for the dead, or for one who does",
+          "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  Child holder({"holder"});
+  const std::string handle = holder.hear();
+  holder.hear();  // it has recorded its event
+  Child waiter({"leave_behind_event", handle});
+  Child last({"leave_behind_event", waiter.hear()});
+  last.hear();
+  const auto leaves = [](Child& child) {
+    child.say("leave");
+    CHECK(child.hear() == "leaves");
+  };
+  SECTION("dead") {
+    holder.kill();
+    CHECK(holder.wait().status == 128 + 9);
+    leaves(last);
+    leaves(waiter);
+    CHECK(waiter.wait().status == 0);
+    CHECK(last.wait().status == 0);
+  }
+  SECTION("it lives, and goes on") {
+    leaves(last);
+    leaves(waiter);
+    holder.say("go");
+    check_death(waiter, "the process ends and leaves 2 event(s) on device 0, 1 stream(s) on device 0");
+    check_death(last, "the process ends and leaves 2 event(s) on device 0, 1 stream(s) on device 0");
+  }
+}
+
 TEST_CASE("whoever frees memory that another maps ends, and not when the other has closed it or died",
           "[cuda][strictness][stand-in]") {
   if (!is_stand_in()) return;

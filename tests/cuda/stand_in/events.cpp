@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <set>
+#include <thread>
 
 #include "tests/cuda/stand_in/entry_points.hpp"
 #include "tests/cuda/stand_in/machine.hpp"
@@ -152,9 +153,14 @@ std::uint32_t next_record(const EventState& event) {
 }  // namespace
 
 bool waits_for_the_dead() {
-  const std::scoped_lock lock(awaited().mutex);
-  const auto& processes = awaited().processes;
-  return std::any_of(processes.begin(), processes.end(), [](pid_t process) { return ::kill(process, 0) != 0; });
+  // Whom a stream waits for may live and wait for the dead itself: it ends soon, too, or its stream goes on.
+  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    const std::scoped_lock lock(awaited().mutex);
+    const auto& processes = awaited().processes;
+    const auto is_dead = [](pid_t process) { return ::kill(process, 0) != 0; };
+    if (std::any_of(processes.begin(), processes.end(), is_dead)) return true;
+    if (processes.size() == processes.count(::getpid())) return false;
+  }
 }
 
 }  // namespace rondo::stand_in

@@ -56,7 +56,8 @@ void synchronize_device(int device);
 /// Where there is a seed: keeps the caller for as long as it says.
 void be_late();
 
-/// Whether a stream waits for an event of a process that is dead, and so for ever.
+/// Whether a stream waits for an event of a process that is dead, and so for ever. Blocks while one waits for another
+/// that lives.
 bool waits_for_the_dead();
 
 }  // namespace rondo::stand_in

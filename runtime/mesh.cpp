@@ -1,5 +1,6 @@
 #include "runtime/mesh.hpp"
 
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -75,7 +76,7 @@ struct Mesh::Attempt {
 };
 
 Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address)
-    : identity_(identity), config_(config), log_(log) {
+    : identity_(identity), config_(config), log_(log), spare_(::eventfd(0, EFD_CLOEXEC)) {
   mine_.host_id = host_id();
   mine_.cores = cores_of_host();
   mine_.affinity = own_affinity();
@@ -206,6 +207,7 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
   std::size_t accepted = 0;
   for (;;) {
     Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket && turn_away(listener, errno)) continue;
     if (!socket) return accepted;
     ++accepted;
     if (&listener == &unix_listener_ && !same_user(socket)) {
@@ -220,6 +222,18 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
         Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
                 &listener == &unix_listener_, 1, engine_->clock().now(), ShmOffer(false, no_shared_memory()), ""}));
   }
+}
+
+// Who calls a process that has no descriptor left hears at once that nothing comes of it. False: nobody calls.
+bool Mesh::turn_away(const Descriptor& listener, int error) {
+  if ((error != EMFILE && error != ENFILE) || !spare_) return false;
+  spare_.reset();
+  const bool called{Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
+  spare_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
+  if (called && engine_->first_time("no descriptor")) {
+    log_.error("cannot take the connection of another rank: {} (ulimit -n)", std::generic_category().message(error));
+  }
+  return called;
 }
 
 // Why frames shall not go through shared memory; empty: they may.

@@ -55,6 +55,7 @@ class Mesh final : public Connector {
   Descriptor call(const Address& to, bool over_unix, std::string& cause) const;
   HandshakeTerms terms(int peer) const;
   std::size_t accept_from(const Descriptor& listener);
+  bool turn_away(const Descriptor& listener, int error);
   std::string no_shared_memory() const;
   std::string no_shared_memory(const Attempt& attempt) const;
   bool step(Attempt& attempt);
@@ -72,6 +73,7 @@ class Mesh final : public Connector {
   Address mine_;
   Descriptor unix_listener_;
   Descriptor tcp_listener_;
+  Descriptor spare_;  // closed for the moment in which somebody is turned away
 
   Engine* engine_ = nullptr;
   Waiter* waiter_ = nullptr;

@@ -10,6 +10,8 @@
 
 #include <rondo/error.hpp>
 
+#include "runtime/deadline_wait.hpp"
+
 namespace rondo::detail {
 namespace {
 
@@ -44,6 +46,7 @@ class Checker {
   /// Known without a division to fit memory, so many elements for every rank.
   bool is_small(std::size_t count) const noexcept { return (count | call_.element_bytes | ranks()) >> 20 == 0; }
 
+  void check_timeout() const;
   void check_root() const;
   void check_bytes(const char* name, std::size_t count) const;
   void check_memory() const;
@@ -72,6 +75,11 @@ class Checker {
   const int size_;
   Arguments& arguments_;
 };
+
+void Checker::check_timeout() const {
+  if (is_timeout(call_.options)) return;
+  fail(fmt::format("the timeout is {}, wanted more than 0", seconds_text(*call_.options.timeout)));
+}
 
 void Checker::check_root() const {
   if (call_.root >= 0 && call_.root < size_) return;
@@ -267,6 +275,7 @@ void Checker::check_sides() const {
 void Checker::check() {
   arguments_.input = static_cast<const std::byte*>(call_.in);
   arguments_.output = static_cast<std::byte*>(call_.out);
+  check_timeout();
   check_bytes(call_.in_place ? "inout" : "out", call_.out_count);
   check_bytes("in", call_.in_count);
   check_memory();

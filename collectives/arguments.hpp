@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 
 #include <rondo/blocks.hpp>
@@ -24,6 +25,11 @@ bool gets(const CollectiveCall& call, int rank) noexcept;
 
 /// Whether a rank has any elements in what is read or written: otherwise it cannot tell on which side they would be.
 bool has_elements(const CollectiveCall& call, int rank) noexcept;
+
+/// None, or above 0.
+inline bool is_timeout(const Options& options) noexcept {
+  return !options.timeout || *options.timeout > std::chrono::nanoseconds::zero();
+}
 
 /// Checks what one rank can know alone: the root, the sizes against each other, counts, overlap.
 /// Throws Error{invalid_argument} that says which argument, what it is, what is wanted.

@@ -136,9 +136,10 @@ Prepared::Prepared(const CollectiveCall& request, const Group& group)
 
 namespace {
 
-/// The key tells all of it.
+/// The key tells all of it, but for a timeout, which is right or wrong by itself.
 bool may_be_known(const CollectiveCall& request) noexcept {
-  return !request.by_counts && !request.on_device() && request.reduction.kind() != ReduceKind::custom;
+  return !request.by_counts && !request.on_device() && request.reduction.kind() != ReduceKind::custom &&
+         is_timeout(request.options);
 }
 
 }  // namespace

@@ -47,9 +47,7 @@ class MessageWork final : public detail::Waitable {
   }
   bool order(CudaStream stream) override { return message_.order(stream); }
   void expire(detail::Time) override { message_.fail(detail::timed_out(message_)); }
-  void abandon() override {
-    message_.fail(std::make_exception_ptr(Error(Errc::peer_failed, message_.describe() + " was given up")));
-  }
+  void abandon() override { message_.fail(message_.error_of(Errc::peer_failed, "it was given up")); }
 
  private:
   Kind message_;

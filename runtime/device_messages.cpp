@@ -11,8 +11,7 @@
 
 namespace rondo::detail {
 std::exception_ptr error_of(const std::exception_ptr& failure, const Message& message) {
-  return std::make_exception_ptr(
-      detail::error_of(failure, message.describe(), {message.group().rank(), message.peer_rank(), "", 0, 0, 0, {}}));
+  return std::make_exception_ptr(detail::error_of(failure, message.describe(), message.facts()));
 }
 
 RankDevice::Opened& DeviceMessages::device() const { return *engine_.device().opened(); }

@@ -279,9 +279,7 @@ void Group::member_left(int member, const std::string& cause) {
       if (message->operation()) {
         concerned = message->operation();
       } else {
-        message->fail(std::make_exception_ptr(Error(Errc::peer_failed,
-                                                    fmt::format("{}: rank {} {}", message->describe(), member, cause),
-                                                    {rank_, member, "", 0, 0, 0, {}})));
+        message->fail(message->error_of(Errc::peer_failed, fmt::format("rank {} {}", member, cause)));
       }
     }
     message = following;

@@ -14,6 +14,7 @@
 
 #include <rondo/error.hpp>
 
+#include "runtime/deadline_wait.hpp"
 #include "runtime/endpoint.hpp"
 #include "transport/printable.hpp"
 
@@ -285,6 +286,13 @@ MeetingPoint meeting_of(const Identity& identity, const Config& config, const Se
   return point;
 }
 
+void check_above_0(const char* what, Config::Duration duration) {
+  if (duration > Config::Duration::zero()) return;
+  throw Error(Errc::invalid_argument,
+              fmt::format("the time {} is {}, wanted more than 0", what, seconds_text(duration)),
+              {-1, -1, "init", 0, 0, 0, {}});
+}
+
 }  // namespace
 
 ProcessFacts process_facts() { return {::geteuid(), ::getppid()}; }
@@ -292,6 +300,8 @@ ProcessFacts process_facts() { return {::geteuid(), ::getppid()}; }
 Config configure(const InitOptions& options, const Environment& environment) {
   Config config = options.config ? *options.config : Config::from(environment);
   if (options.timeout) config.init_timeout = *options.timeout;
+  check_above_0("to meet", config.init_timeout);
+  if (config.timeout) check_above_0("of an operation", *config.timeout);
   // Even where shared memory leaves it unused: a name that is wrong is a mistake.
   if (!config.interface.empty()) interface_address(config.interface);
   return config;

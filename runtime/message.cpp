@@ -43,6 +43,16 @@ void Message::fail(std::exception_ptr error) {
   complete(std::move(error));
 }
 
+std::exception_ptr Message::error_of(Errc code, const std::string& what) const {
+  return std::make_exception_ptr(Error(code, fmt::format("{}: {}", describe(), what), facts()));
+}
+
+Error::Facts Message::facts() const {
+  if (!operation_) return {group_.rank(), peer_rank_, called(), 0, 0, 0, {}};
+  return {
+      group_.rank(), peer_rank_, std::string(to_string(operation_->call().collective)), operation_->number(), 0, 0, {}};
+}
+
 void Message::expect_from(Peer& peer) {
   if (expected_from_) return;
   expected_from_ = &peer;
@@ -50,12 +60,9 @@ void Message::expect_from(Peer& peer) {
 }
 
 std::exception_ptr timed_out(const Message& message) {
-  const Group& group = message.group();
-  const auto timeout = group.engine().settings().timeout.value_or(Duration::zero());
-  return std::make_exception_ptr(Error(Errc::timed_out,
-                                       fmt::format("{}: {} within {} (RONDO_TIMEOUT){}", message.describe(),
-                                                   message.missing(), seconds_text(timeout), message.advice()),
-                                       {group.rank(), message.peer_rank(), "", 0, 0, 0, {}}));
+  const auto timeout = message.group().engine().settings().timeout.value_or(Duration::zero());
+  return message.error_of(Errc::timed_out, fmt::format("{} within {} (RONDO_TIMEOUT){}", message.missing(),
+                                                       seconds_text(timeout), message.advice()));
 }
 
 // Sends.
@@ -120,9 +127,7 @@ void SendMessage::clear_to_send(std::uint32_t receiver_id) {
 }
 
 void SendMessage::refused() {
-  fail(std::make_exception_ptr(Error(Errc::peer_failed,
-                                     fmt::format("{}: rank {} has destroyed the communicator", describe(), peer_rank_),
-                                     {group_.rank(), peer_rank_, "", 0, 0, 0, {}})));
+  fail(error_of(Errc::peer_failed, fmt::format("rank {} has destroyed the communicator", peer_rank_)));
 }
 
 void SendMessage::withdraw() noexcept {
@@ -147,7 +152,7 @@ bool SendMessage::order(CudaStream stream) {
 }
 
 std::string SendMessage::describe() const {
-  return fmt::format("send of {} bytes to rank {} with tag {}", whole_.size(), peer_rank_, header.tag);
+  return fmt::format("{} bytes to rank {} with tag {}", whole_.size(), peer_rank_, header.tag);
 }
 
 std::string SendMessage::missing() const {
@@ -233,15 +238,6 @@ void ReceiveMessage::post() {
 
 bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
   status_ = {source, Tag{header.tag}, static_cast<std::size_t>(header.bytes)};
-  const auto facts = [&] {
-    return Error::Facts{group_.rank(),
-                        source,
-                        operation_ ? std::string(to_string(operation_->call().collective)) : "recv",
-                        operation_ ? operation_->number() : 0,
-                        0,
-                        0,
-                        {}};
-  };
   if (operation_) {
     if (header.bytes == buffer_.size()) return false;
     group_.report_failure(Error(Errc::collective_mismatch,
@@ -337,8 +333,14 @@ bool ReceiveMessage::awaits(int member) const noexcept {
   return (state_ == State::posted ? peer_rank_ : status_.source) == member;
 }
 
+Error::Facts ReceiveMessage::facts() const {
+  Error::Facts known = Message::facts();
+  if (known.peer == any_source) known.peer = status_.source;
+  return known;
+}
+
 std::string ReceiveMessage::describe() const {
-  std::string text = peer_rank_ == any_source ? "recv from any rank" : fmt::format("recv from rank {}", peer_rank_);
+  std::string text = peer_rank_ == any_source ? "from any rank" : fmt::format("from rank {}", peer_rank_);
   return key_mask_ == 0 ? text + " with any tag" : text + fmt::format(" with tag {}", static_cast<std::uint32_t>(key_));
 }
 

@@ -47,6 +47,9 @@ class Message : public ListNode<Message, InGroup> {
 
   /// Takes the message back from the peer and completes it with an error.
   void fail(std::exception_ptr error);
+  /// Its error: which message, and what of it.
+  std::exception_ptr error_of(Errc code, const std::string& what) const;
+  virtual Error::Facts facts() const;
 
   Group& group() const noexcept { return group_; }
   /// The collective that it belongs to; nullptr: point to point.
@@ -54,7 +57,7 @@ class Message : public ListNode<Message, InGroup> {
   int peer_rank() const noexcept { return peer_rank_; }
   /// It cannot complete before this member has done something.
   virtual bool awaits(int member) const noexcept { return peer_rank_ == member; }
-  /// "recv from rank 3 with tag 7": for errors and notices.
+  /// "from rank 3 with tag 7"
   virtual std::string describe() const = 0;
   /// What it still waits for, in words.
   virtual std::string missing() const = 0;
@@ -69,6 +72,8 @@ class Message : public ListNode<Message, InGroup> {
   /// The link of `peer` is worth polling until this message has completed.
   void expect_from(Peer& peer);
   virtual void withdraw() noexcept = 0;
+  /// What its caller called, where that was no collective: "recv".
+  virtual const char* called() const noexcept { return ""; }
 
   Group& group_;
   Operation* const operation_;  // nullptr: point to point
@@ -110,6 +115,7 @@ class SendMessage final : public Message, public Outgoing {
 
   static void sent(Outgoing& frame) noexcept;
   void withdraw() noexcept override;
+  const char* called() const noexcept override { return "send"; }
   void clear_to_send(std::uint32_t receiver_id);
   void refused();
 
@@ -140,6 +146,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   /// Error.
   bool order(CudaStream stream);
   bool awaits(int member) const noexcept override;
+  Error::Facts facts() const override;
   std::string describe() const override;
   std::string missing() const override;
 
@@ -155,6 +162,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
 
   void post();
   void withdraw() noexcept override;
+  const char* called() const noexcept override { return "recv"; }
   /// The matched message does not fit: completes with the reason. False: it fits.
   bool refuse(const FrameHeader& header, int source);
   std::size_t missing_bytes() const noexcept { return status_.bytes - arrived_; }

@@ -138,9 +138,7 @@ void Peer::recalled(const FrameHeader& header) {
 }
 
 void Peer::give_up(ReceiveMessage& receive) const {
-  receive.fail(std::make_exception_ptr(Error(Errc::peer_failed,
-                                             fmt::format("{}: the sender gave the message up", receive.describe()),
-                                             {receive.group().rank(), receive.peer_rank(), "", 0, 0, 0, {}})));
+  receive.fail(receive.error_of(Errc::peer_failed, "the sender gave the message up"));
 }
 
 void Peer::handle(const FrameHeader& header) {

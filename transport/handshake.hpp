@@ -61,7 +61,7 @@ enum class Verdict : std::uint8_t {
   other_size,
   other_role,  ///< a hub's client called a rank's data port, or the reverse
   wrong_rank,  ///< outside the world, or not the one that was called
-  closing,     ///< the job already ended or failed here
+  closing,     ///< the job already ended or failed here, or the caller's part in it did
   garbage,     ///< no rondo at the other end
 };
 

@@ -33,7 +33,7 @@ enum class ElementType : std::uint8_t {
   complex64,   ///< std::complex<float>
   complex128,  ///< std::complex<double>
   boolean,
-  custom,  ///< any other trivially copyable type; two custom types agree when their sizes do
+  custom,  ///< any other trivially copyable type: collectives compare the sizes of two, messages take them for one type
 };
 
 /// What rondo moves: any trivially copyable type but pointers, which mean nothing in another process.

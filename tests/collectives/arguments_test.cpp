@@ -1,5 +1,6 @@
 #include "collectives/arguments.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -15,7 +16,7 @@ using rondo::detail::CollectiveCall;
 namespace {
 
 /// The text of the error for this call as rank 1 of 4; empty: none.
-std::string complaint(CollectiveCall call) {
+std::string complaint(const CollectiveCall& call) {
   try {
     detail::check_arguments(call, 1, 4);
     return {};
@@ -53,6 +54,17 @@ TEST_CASE("a root must be a rank", "[collectives][arguments]") {
             "root is rank " + std::to_string(root) + ", wanted 0 to 3");
     }
   }
+}
+
+TEST_CASE("a timeout is more than 0, or none", "[collectives][arguments]") {
+  Memory memory;
+  CollectiveCall timed = in_place(Collective::all_reduce, memory.at(0, 8));
+  for (const int seconds : {0, -2}) {
+    timed.options.timeout = std::chrono::seconds(seconds);
+    CHECK(complaint(timed) == "the timeout is " + std::to_string(seconds) + " s, wanted more than 0");
+  }
+  timed.options.timeout = std::chrono::seconds(1);
+  CHECK(complaint(timed).empty());
 }
 
 TEST_CASE("in and out have sizes that fit each other and the ranks", "[collectives][arguments]") {

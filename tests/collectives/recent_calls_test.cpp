@@ -50,6 +50,7 @@ TEST_CASE("a call that differs in anything that decides about it is not known", 
   const std::vector<std::size_t> counts{2, 2};
   const std::function<void(CollectiveCall&)> differences[] = {
       [](CollectiveCall& call) { call.collective = Collective::reduce; },
+      [](CollectiveCall& call) { call.options.timeout = std::chrono::seconds(0); },
       [](CollectiveCall& call) { call.type = ElementType::int64; },
       [](CollectiveCall& call) { call.element_bytes = 4; },
       [](CollectiveCall& call) { call.in = numbers + 1; },

@@ -202,7 +202,7 @@ void late_stream(Communicator& world, int late) {
   Work work = world.rank() == 0 ? world.isend(buffer.span(stream_of(device)), 1)
                                 : world.irecv(buffer.span(stream_of(device)), 0);
   if (world.rank() == 1) {
-    const Error error = refused(Errc::timed_out, "recv from rank 0 with tag 0", [&] { work.wait(); });
+    const Error error = refused(Errc::timed_out, "recv: from rank 0 with tag 0", [&] { work.wait(); });
     require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
   }
   barrier(world);

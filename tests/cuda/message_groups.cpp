@@ -49,7 +49,7 @@ void dies_in_a_group(Communicator& world) {
   char word = 0;
   group.recv(std::span(&word, 1), 0, Tag{1});
   group.send(std::span(&word, 1), 0, Tag{1});
-  const Error error = refused(Errc::peer_failed, "recv from rank 0 with tag 0: rank 0 died", [&] { received.wait(); });
+  const Error error = refused(Errc::peer_failed, "recv: from rank 0 with tag 0: rank 0 died", [&] { received.wait(); });
   require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
 }
 
@@ -69,7 +69,7 @@ void communicator_is_gone(Communicator& world) {
   }
   const auto refused_with = [](const char* tag, const auto& call) {
     refused(Errc::peer_failed,
-            "send of 5000 bytes to rank 1 with tag " + std::string(tag) + ": rank 1 has destroyed the communicator",
+            "send: 5000 bytes to rank 1 with tag " + std::string(tag) + ": rank 1 has destroyed the communicator",
             call);
   };
   Work offered = group.isend(buffer.span(), 1, Tag{1});

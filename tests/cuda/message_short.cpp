@@ -95,7 +95,7 @@ void taken_back(Communicator& world) {
   const Buffer in(world, kShort);
   Work received = world.irecv(in.span(), 0);
   tell();
-  refused(Errc::peer_failed, "recv from rank 0 with tag 0: the sender gave the message up", [&] { received.wait(); });
+  refused(Errc::peer_failed, "recv: from rank 0 with tag 0: the sender gave the message up", [&] { received.wait(); });
   hear();
   world.recv(in.span(), 0);
   check(device, in, 0, std::vector<std::byte>(kShort, std::byte{4}), "what came in the end");

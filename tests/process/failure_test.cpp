@@ -110,6 +110,17 @@ TEST_CASE("a rank without a core keeps nobody from combining what it has laid ou
   CHECK_THAT(ended.out, ContainsSubstring("[0] finished while rank " + std::to_string(ranks - 1) + " is stopped"));
 }
 
+TEST_CASE("who calls a rank that has no descriptor left hears of it, and so does that rank", "[process][failure]") {
+  const std::string transport = GENERATE("shm", "unix", "tcp");
+  const auto ended = launch({"-n", "2", "-x", "RONDO_TIMEOUT=20", "-x", "RONDO_TRANSPORT=" + transport, "--", "sh",
+                             "-c", "ulimit -n 200; exec " FULL_RANK});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring("[1] rondo: rank 1: ") && ContainsSubstring("could not reach rank 0"));
+  CHECK_THAT(ended.out, ContainsSubstring("[0] rondo: rank 0: ") && !ContainsSubstring("timed_out"));
+  CHECK_THAT(ended.err, ContainsSubstring("cannot take the connection of another rank: Too many open files"));
+}
+
 TEST_CASE("a rank that ends without a goodbye is named with how it ended", "[process][failure]") {
   const auto check = [](const std::string& fault, const std::string& text, int status) {
     check_failure(failing_ranks("all_reduce-ring", 2, fault, "unix"), kSoonMilliseconds, [&](const Failure& failure) {
@@ -211,9 +222,9 @@ TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank th
           "[process][failure]") {
   // What rank 1 does not take, does not send, and what in turn does not come from rank 2.
   const std::map<int, std::string> wanted{
-      {0, "timed_out peer 1: rondo: rank 0: send of 200000 bytes to rank 1 with tag 0: "},
-      {2, "timed_out peer 1: rondo: rank 2: recv from rank 1 with tag 0: "},
-      {3, "timed_out peer 2: rondo: rank 3: recv from rank 2 with tag 0: "}};
+      {0, "timed_out peer 1: rondo: rank 0: send: 200000 bytes to rank 1 with tag 0: "},
+      {2, "timed_out peer 1: rondo: rank 2: recv: from rank 1 with tag 0: "},
+      {3, "timed_out peer 2: rondo: rank 3: recv: from rank 2 with tag 0: "}};
   std::vector<std::vector<std::string>> jobs;
   for (const char* act : {"sendrecv", "send-recv"}) {
     for (const char* transport : {"shm", "unix"}) {

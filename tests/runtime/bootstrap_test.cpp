@@ -17,6 +17,19 @@
 using namespace rank_threads;
 using Catch::Matchers::ContainsSubstring;
 
+namespace {
+
+/// For rank 1: keeps the promise when the hub is not there at its first call.
+Log when_it_must_wait(std::promise<void>& tried) {
+  return Log(rondo::LogLevel::debug, 1, [&, once = false](rondo::LogLevel, std::string_view line) mutable {
+    if (once || line.find("not there yet") == std::string_view::npos) return;
+    once = true;
+    tried.set_value();
+  });
+}
+
+}  // namespace
+
 TEST_CASE("ranks meet at every kind of place", "[runtime][bootstrap]") {
   const TemporaryDirectory directory;
   const auto where = GENERATE_COPY(0, 1, 2, 3);
@@ -37,16 +50,36 @@ TEST_CASE("ranks meet at every kind of place", "[runtime][bootstrap]") {
 TEST_CASE("rank 0 may be late", "[runtime][bootstrap]") {
   const MeetingPoint point = by_tcp();
   std::promise<void> tried;
-  const Log log(rondo::LogLevel::debug, 1, [&, once = false](rondo::LogLevel, std::string_view line) mutable {
-    if (once || line.find("not there yet") == std::string_view::npos) return;
-    once = true;
-    tried.set_value();
-  });
+  const Log log = when_it_must_wait(tried);
   const auto ends = run({[&] {
                            tried.get_future().wait();
                            meet_and_part(member(0, 2, point), patient());
                          },
                          [&] {
+                           Control control(member(1, 2, point), patient(), log);
+                           control.join("address of 1");
+                           control.goodbye();
+                         }});
+  for (const End& end : ends) CHECK(end.text == "");
+}
+
+TEST_CASE("a rank that comes to the next job at a place waits until the one before is over", "[runtime][bootstrap]") {
+  const TemporaryDirectory directory;
+  const MeetingPoint point = GENERATE(false, true) ? by_tcp() : by_file(directory / "meet");
+  INFO(to_string(point));
+  std::promise<void> tried;
+  const Log log = when_it_must_wait(tried);
+  const auto ends = run({[&] {
+                           {
+                             Control control(member(0, 2, point), patient());
+                             control.join("address of 0");
+                             CHECK(tried.get_future().wait_for(20s) == std::future_status::ready);
+                             control.goodbye();
+                           }
+                           meet_and_part(member(0, 2, point), patient());
+                         },
+                         [&] {
+                           meet_and_part(member(1, 2, point), patient());
                            Control control(member(1, 2, point), patient(), log);
                            control.join("address of 1");
                            control.goodbye();
@@ -301,11 +334,7 @@ TEST_CASE("a stale meeting file is survived", "[runtime][bootstrap]") {
   std::ofstream(path) << content;
 
   std::promise<void> tried;
-  const Log log(rondo::LogLevel::debug, 1, [&, once = false](rondo::LogLevel, std::string_view line) mutable {
-    if (once || line.find("not there yet") == std::string_view::npos) return;
-    once = true;
-    tried.set_value();
-  });
+  const Log log = when_it_must_wait(tried);
   const auto ends = run({[&] {
                            tried.get_future().wait();
                            meet_and_part(member(0, 2, by_file(path)), patient());

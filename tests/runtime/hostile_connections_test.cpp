@@ -1,5 +1,6 @@
 #include <chrono>
 #include <deque>
+#include <utility>
 
 #include <rondo/error.hpp>
 
@@ -209,6 +210,22 @@ TEST_CASE("two processes with one rank: a job that runs is not disturbed", "[run
   Notice goodbye;
   ranks[2].tell(goodbye);
   CHECK(ranks[0].expect<Notice>().kind == Notice::Kind::left);
+}
+
+TEST_CASE("who has left a job that runs, or died in it, has its number no more and is to call again",
+          "[runtime][hostile]") {
+  Port port;
+  auto ranks = port.job_runs();
+  if (GENERATE(false, true)) {
+    ranks[1].tell(Notice{});
+    CHECK(ranks[0].expect<Notice>().kind == Notice::Kind::left);
+  } else {
+    (void)HubClient(std::move(ranks[1]));
+    CHECK(ranks[0].expect<Notice>().kind == Notice::Kind::dead);
+  }
+  HubClient again = port.stranger();
+  CHECK(port.meet(again, port.terms(1), port.key) == Verdict::closing);
+  CHECK_FALSE(port.hub.failure());
 }
 
 TEST_CASE("ranks that disagree on the size are all told", "[runtime][hostile]") {

@@ -230,6 +230,27 @@ TEST_CASE("the timeout in code wins over the environment's", "[runtime][identity
   CHECK(configure(options, {{"RONDO_INIT_TIMEOUT", "9"}}).init_timeout == std::chrono::seconds(9));
 }
 
+TEST_CASE("a time in code that is none is refused", "[runtime][identity]") {
+  const auto wanted = [](const InitOptions& options, const std::string& text) {
+    try {
+      configure(options, {});
+      FAIL("not refused: " + text);
+    } catch (const rondo::Error& error) {
+      CHECK(error.code() == rondo::Errc::invalid_argument);
+      CHECK(error.what() == "rondo: init: the time " + text + ", wanted more than 0 [invalid_argument]");
+    }
+  };
+  InitOptions options;
+  options.timeout = std::chrono::seconds(-3);
+  wanted(options, "to meet is -3 s");
+  options.timeout.reset();
+  options.config = rondo::Config();
+  options.config->timeout = std::chrono::seconds(0);
+  wanted(options, "of an operation is 0 s");
+  options.config->timeout.reset();
+  CHECK_FALSE(configure(options, {}).timeout);
+}
+
 TEST_CASE("an interface that does not exist is an error, whatever the transport", "[runtime][identity]") {
   const Environment environment{{"RONDO_INTERFACE", "wlan77"}, {"RONDO_TRANSPORT", "shm"}};
   CHECK_THAT(rejection(environment), ContainsSubstring("RONDO_INTERFACE: got \"wlan77\", wanted one of "));

@@ -71,7 +71,7 @@ TEST_CASE("a message that is taken back after it was announced is no message, or
     const Receive receive(*pair.group);
     pair.announce(1);
     pair.recall(1);
-    CHECK_THAT(receive.error(), ContainsSubstring("recv from rank 1 with tag 3: the sender gave the message up"));
+    CHECK_THAT(receive.error(), ContainsSubstring("recv: from rank 1 with tag 3: the sender gave the message up"));
     CHECK(pair.free_again(1));
   }
   SECTION("its receive came before it") {
@@ -180,7 +180,7 @@ TEST_CASE("a long message that nobody will receive ends with an error, one that 
   if (!message.error()) return;
   CHECK_THROWS_WITH(std::rethrow_exception(message.error()),
                     Catch::Matchers::ContainsSubstring(
-                        "send of 1000 bytes to rank 1 with tag 3: rank 1 has destroyed the communicator"));
+                        "send: 1000 bytes to rank 1 with tag 3: rank 1 has destroyed the communicator"));
 }
 
 namespace {

@@ -196,7 +196,7 @@ TEST_CASE("two blocking sends of long messages to each other end at the deadline
   for (const int rank : {0, 1}) {
     const std::string other = std::to_string(1 - rank);
     CHECK(texts[static_cast<std::size_t>(rank)] ==
-          "rondo: rank " + std::to_string(rank) + ": send of 400000 bytes to rank " + other +
+          "rondo: rank " + std::to_string(rank) + ": send: 400000 bytes to rank " + other +
               " with tag 0: not received within 0.2 s (RONDO_TIMEOUT); if rank " + other +
               " sends first too, use sendrecv or isend [timed_out]");
   }
@@ -218,10 +218,9 @@ TEST_CASE("a blocking send of a long message to oneself ends at the deadline, an
         }
       },
       config);
-  CHECK(
-      text ==
-      "rondo: rank 0: send of 400000 bytes to rank 0 with tag 0: not received within 0.2 s (RONDO_TIMEOUT); to itself "
-      "a rank sends by sendrecv or isend [timed_out]");
+  CHECK(text ==
+        "rondo: rank 0: send: 400000 bytes to rank 0 with tag 0: not received within 0.2 s (RONDO_TIMEOUT); to itself "
+        "a rank sends by sendrecv or isend [timed_out]");
 }
 
 TEST_CASE("a probe says what it looked for, and does not wait for a rank that has left", "[runtime][p2p][errors]") {

@@ -185,6 +185,12 @@ void Attempt::blame_first() {
   outcome_.first_rank = first_failed_;
   const auto& origin = hub_->origin();
   if (origin && origin->rank == first_failed_ && !origin->text.empty()) outcome_.reason = origin->text;
+  if (origin && origin->text.empty()) {
+    const RankRecord& silent = record(origin->rank);
+    if (silent.end == RankRecord::End::own && exit_status_of(silent.wait_status) == 0) {
+      outcome_.left_before = origin->rank;
+    }
+  }
   outcome_.oom_after = OomKills::now();
   const int status = record(first_failed_).wait_status;
   if (interrupted_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) {

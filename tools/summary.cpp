@@ -70,6 +70,8 @@ std::string first_failure(const Outcome& outcome, const std::vector<RankRecord>&
     text += fmt::format("  its last lines on standard error:\n");
     for (const std::string& line : last_lines) text += fmt::format("    | {}\n", line);
   }
+  text += list_ranks("left without a goodbye before it", ranks, facts,
+                     [&](int rank, const RankRecord&) { return rank == outcome.left_before; });
   text += list_ranks("failed after it", ranks, facts, [&](int rank, const RankRecord& record) {
     return rank != outcome.first_rank && failed_alone(record);
   });

@@ -38,7 +38,8 @@ struct Outcome {
   int first_rank = -1;  ///< rank_failed, not_started
   int signal = 0;
   int error = 0;
-  std::string reason;  ///< what the first rank said of itself when it left, if it did
+  int left_before = -1;  ///< rank_failed: who ended in the middle of the job, without a failure of its own
+  std::string reason;    ///< what the first rank said of itself when it left, if it did
   OomKills oom_before, oom_after;
 };
 

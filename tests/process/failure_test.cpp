@@ -122,15 +122,18 @@ TEST_CASE("who calls a rank that has no descriptor left hears of it, and so does
 }
 
 TEST_CASE("a rank that ends without a goodbye is named with how it ended", "[process][failure]") {
-  const auto check = [](const std::string& fault, const std::string& text, int status) {
+  std::string summary;
+  const auto check = [&](const std::string& fault, const std::string& text, int status) {
     check_failure(failing_ranks("all_reduce-ring", 2, fault, "unix"), kSoonMilliseconds, [&](const Failure& failure) {
       check_survivors(failure, 2, "peer_failed", text);
       CHECK(failure.ended.status == status);
+      summary = failure.ended.err;
     });
   };
   check("abort", "rank 2 died: killed by SIGABRT", 128 + SIGABRT);
   check("exit", "rank 2 died: exited with status 3", 3);
   check("quick-exit", "rank 2 died: exited with status 0", 1);
+  CHECK_THAT(summary, ContainsSubstring("  left without a goodbye before it: rank 2 (exited with status 0)"));
 }
 
 TEST_CASE("a rank that throws ends the others, and the summary blames it", "[process][failure]") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <numeric>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -98,6 +99,8 @@ Communicator init(const InitOptions& options) {
   try {
     const auto world = detail::World::join(detail::identify(options, config), config);
     return CommunicatorAccess::make(std::shared_ptr<detail::Engine>(world, &world->engine()), world->group());
+  } catch (const std::system_error& refused) {
+    throw Error(Errc::system, refused.what(), {-1, -1, "init", 0, 0, 0, {}});
   } catch (...) {
     throw;  // an exception that nobody catches destroys nothing: the others would not be told
   }

@@ -12,6 +12,7 @@
 
 #include "tools/attempt.hpp"
 #include "tools/core_binding.hpp"
+#include "tools/guardian.hpp"
 #include "tools/process.hpp"
 #include "tools/rank_environment.hpp"
 #include "tools/run_options.hpp"
@@ -74,7 +75,16 @@ bool is_writable(int fd) {
   return ::poll(&room, 1, 0) == 1;
 }
 
+/// A rank finds its control connection on a fixed number, and needs some to live.
+void check_files(const rlimit& files) {
+  constexpr rlim_t kLeast = kControlDescriptor + 28;
+  if (files.rlim_max >= kLeast) return;
+  throw LaunchError(
+      fmt::format("a process may have {} files open (ulimit -Hn), wanted at least {}", files.rlim_max, kLeast));
+}
+
 int run_job(const Plan& plan) {
+  check_files(plan.inherited.files);
   for (int number = 0;; ++number) {
     std::optional<Attempt> attempt(std::in_place, plan, number);
     const Attempt::Result result = attempt->run();

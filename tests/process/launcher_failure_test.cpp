@@ -120,6 +120,13 @@ TEST_CASE("what cannot be run is 126 or 127", "[process][launcher]") {
   CHECK(ended.out == "[0] without a first line\n");
 }
 
+TEST_CASE("too low a limit of open files is an error that says so", "[process][launcher]") {
+  Launched launched({"-n", "2", "true"}, {"sh", "-c", "ulimit -n 100; exec \"$@\"", "sh"});
+  const auto ended = launched.wait();
+  CHECK(ended.status == 125);
+  CHECK(ended.err == "rondo-run: a process may have 100 files open (ulimit -Hn), wanted at least 128\n");
+}
+
 TEST_CASE("--max-restarts starts all ranks again, with the number of the attempt", "[process][launcher]") {
   // Rank 1 fails when the others have said their line.
   const TemporaryDirectory directory;

@@ -204,6 +204,16 @@ TEST_CASE("a port in use is an error of rank 0 that names it, and of those who f
   CHECK(lines_with(ended.out, "127.0.0.1:" + std::to_string(held.port())) == 2);
 }
 
+TEST_CASE("what the system refuses at the start is an error, whatever asked for it", "[process][meeting]") {
+  const auto ended = run_together(
+      {"for files in 5 6 7 8 9 10 11 12; do (ulimit -n $files; " + by_variables(0, 1, own_port()) + "); done"});
+  INFO(ended.out << ended.err);
+  const int refused = lines_with(ended.out, "failed with system: rondo: ");
+  CHECK(refused > 0);
+  CHECK(refused == lines_with(ended.out, ": Too many open files [system]"));
+  CHECK(refused + lines_with(ended.out, "met as rank 0 of 1, sum 1") == 8);
+}
+
 TEST_CASE("under the launcher a port in use ends every rank, whatever it was doing", "[process][meeting]") {
   const Held held;
   const auto ended =

@@ -14,6 +14,7 @@
 #include <rondo/size.hpp>
 
 #include "bench/command_line.hpp"
+#include "bench/settings.hpp"
 #include "collectives/reduction_kernels.hpp"
 
 namespace rondo::bench {
@@ -37,7 +38,7 @@ KernelSettings parse_kernel_settings(const std::vector<std::string>& arguments) 
   app.add_option("--bytes", bytes, "of each vector, more than caches hold")->capture_default_str();
   app.add_flag("--all", settings.all, "for all instructions that this processor has, not only the fastest");
   parse(app, arguments);
-  settings.bytes = parse_size(bytes);
+  settings.bytes = size_of(bytes, "--bytes");
   if (settings.bytes < kCached)
     throw UsageError(fmt::format("--bytes: got {}, wanted at least {}", bytes, format_size(kCached)));
   return settings;

@@ -163,9 +163,9 @@ std::string SendMessage::missing() const {
 
 std::string SendMessage::advice() const {
   if (peer_rank_ == group_.rank()) return "; to itself a rank sends by sendrecv or isend";
-  return peer_->connected() && state_ != State::fetching
-             ? fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_)
-             : "";
+  if (!peer_->connected() || state_ == State::fetching) return "";
+  if (peer_->held_back(*this)) return "; what was sent before is not received, and takes all of RONDO_UNEXPECTED_BYTES";
+  return fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_);
 }
 
 // Receives.

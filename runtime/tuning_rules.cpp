@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <system_error>
 
@@ -20,6 +19,8 @@ namespace rondo {
 namespace {
 
 using detail::printable;
+
+constexpr std::size_t kLargestFile = std::size_t{1} << 20;
 
 constexpr std::array<std::string_view, 3> kCrowds{"any", "fits", "oversubscribed"};
 constexpr std::array<std::string_view, 3> kReaches{"any", "one_host", "hosts"};
@@ -178,7 +179,15 @@ std::vector<TuningRule> read_tuning_rules(const std::string& path) {
     throw Error(Errc::bad_configuration, fmt::format("RONDO_TUNING_FILE: cannot read {}: {}", printable(path),
                                                      std::generic_category().message(errno)));
   }
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text(kLargestFile + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kLargestFile) {
+    throw Error(
+        Errc::bad_configuration,
+        fmt::format("RONDO_TUNING_FILE: {} has more than {} bytes: wanted a table as `rondo-bench tune` writes it",
+                    printable(path), kLargestFile));
+  }
   return parse_tuning_rules(text, "RONDO_TUNING_FILE: " + std::string(printable(path)));
 }
 

@@ -227,6 +227,7 @@ TEST_CASE("the loops that combine are timed for every type and operator", "[benc
   CHECK(share > 0);
   CHECK(cache > 0);
   CHECK_THAT(bench("kernels --bytes 1K").output, ContainsSubstring("--bytes: got 1K, wanted at least 64K"));
+  CHECK_THAT(bench("kernels --bytes q").output, ContainsSubstring("--bytes: got \"q\", wanted a whole number"));
 }
 
 TEST_CASE("what ranks that wait cost one that computes is a ratio", "[bench][process]") {

@@ -202,6 +202,31 @@ TEST_CASE("two blocking sends of long messages to each other end at the deadline
   }
 }
 
+TEST_CASE("a short message that waits because none before it was received says so", "[runtime][p2p][errors]") {
+  Config config = tight();
+  config.timeout = 200ms;
+  std::string text;
+  run_ranks(
+      2,
+      [&](Communicator& world) {
+        int word = 0;
+        if (world.rank() == 1) {
+          while (!world.iprobe(0, Tag{1})) std::this_thread::yield();
+          return void(world.recv(std::span(&word, 1), 0, Tag{1}));
+        }
+        try {
+          for (int sent = 0; sent < 1'000; ++sent) world.send(std::span(&word, 1), 1);
+        } catch (const Error& error) {
+          text = error.what();
+        }
+        world.send(std::span(&word, 1), 1, Tag{1});
+      },
+      config);
+  CHECK(text ==
+        "rondo: rank 0: send: 4 bytes to rank 1 with tag 0: not received within 0.2 s (RONDO_TIMEOUT); what was sent "
+        "before is not received, and takes all of RONDO_UNEXPECTED_BYTES [timed_out]");
+}
+
 TEST_CASE("a blocking send of a long message to oneself ends at the deadline, and says what to do",
           "[runtime][p2p][errors]") {
   Config config = tight();

@@ -79,6 +79,8 @@ TEST_CASE("a file of rules is read, and named where it cannot be", "[runtime][tu
                     ContainsSubstring("RONDO_TUNING_FILE: cannot read " + (directory / "none") + ": No such file"));
   CHECK_THROWS_WITH(read_tuning_rules(directory / "."),
                     ContainsSubstring("RONDO_TUNING_FILE: cannot read ") && ContainsSubstring("Is a directory"));
+  CHECK_THROWS_WITH(read_tuning_rules("/dev/zero"),
+                    ContainsSubstring("RONDO_TUNING_FILE: /dev/zero has more than 1048576 bytes: wanted a table"));
   std::ofstream(directory / "rules") << "barrier any 2 any any direct whole\nbarrier\n";
   CHECK_THROWS_WITH(read_tuning_rules(directory / "rules"),
                     ContainsSubstring("RONDO_TUNING_FILE: " + (directory / "rules") + ", line 2: columns"));

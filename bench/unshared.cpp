@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <rondo/all_reduce.hpp>
 #include <rondo/allocate.hpp>
 #include <rondo/barrier.hpp>
 #include <rondo/gather.hpp>
+#include <rondo/op.hpp>
 #include <rondo/size.hpp>
 
 #include "runtime/access.hpp"
@@ -53,8 +55,10 @@ Unshared unshared_in_use(Communicator& world, const Settings& settings) {
   for (const std::size_t bytes : sizes) {
     (void)allocate<std::byte>(world, bytes);
     const std::string& refused = CommunicatorAccess::group(world, "look").neighbours().commons.regions().refused();
-    if (refused.empty()) break;
-    unshared.buffers = refused;
+    bool anywhere = !refused.empty();
+    all_reduce(world, std::span(&anywhere, 1), lor);
+    if (!anywhere) break;
+    unshared.buffers = of_all_hosts(world, refused);
     unshared.buffers_from = bytes;
   }
   return unshared;

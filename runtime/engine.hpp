@@ -183,7 +183,7 @@ class Engine {
   /// Polls until it is done, for so long at the most.
   void linger(Duration at_most, const std::function<bool()>& done);
   void handle(const Notice& notice);
-  void report_unreachable(int world_rank, const std::string& cause);
+  void report_cut_off(int world_rank, const char* how, const std::string& cause);
   void tell_groups_left(Peer& peer);
   void peer_dead(int world_rank, const std::string& cause);
   template <typename Action>

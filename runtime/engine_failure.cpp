@@ -66,15 +66,15 @@ void Engine::peer_unreachable(int world_rank, const std::string& cause) {
       std::any_of(leavers_.begin(), leavers_.end(), [&](const Suspect& leaver) { return leaver.peer == &unreached; });
   if (leaving) return peer_left(unreached);
   unreached.detach("could not be reached: " + cause);
-  if (!control_ || control_->descriptor() < 0) return report_unreachable(world_rank, cause);
+  if (!control_ || control_->descriptor() < 0) return report_cut_off(world_rank, "could not reach", cause);
   // Most likely it has just ended, one way or the other: the hub is about to say.
   suspects_.push_back({&unreached, cause, clock_.now(), true});
 }
 
-void Engine::report_unreachable(int world_rank, const std::string& cause) {
+void Engine::report_cut_off(int world_rank, const char* how, const std::string& cause) {
   for_groups_with(world_rank, [&](Group& group, int member) {
     group.report_failure(Error(Errc::peer_failed,
-                               fmt::format("rank {} could not reach rank {}: {}", group.rank(), member, cause),
+                               fmt::format("rank {} {} rank {}: {}", group.rank(), how, member, cause),
                                {group.rank(), member, "", 0, 0, 0, {}}));
   });
 }
@@ -154,11 +154,9 @@ std::size_t Engine::tick(Time now) {
     const Suspect suspect = suspects_[i];
     suspects_.erase(suspects_.begin() + static_cast<std::ptrdiff_t>(i));
     ++moved;
-    if (suspect.unreachable) {
-      report_unreachable(suspect.peer->world_rank(), suspect.cause);
-    } else {
-      peer_dead(suspect.peer->world_rank(), suspect.cause);
-    }
+    // The hub does not say that it has died.
+    const char* const how = suspect.unreachable ? "could not reach" : "lost its connection to";
+    report_cut_off(suspect.peer->world_rank(), how, suspect.cause);
   }
   std::erase_if(leavers_, [&](const Suspect& leaver) {
     if (now - leaver.since <= kLeaverGrace || (connector_ && connector_->busy())) return false;

@@ -21,8 +21,8 @@ constexpr std::size_t kMaxStalls = 256;  // communicators on which one rank may 
 Verdict Hub::admission(const HandshakeTerms& peer) const {
   if (closing_) return Verdict::closing;
   const Member& member = members_[static_cast<std::size_t>(peer.rank)];
-  // Whoever comes with the number of one that is gone comes for the next job at this place: it is to call again.
-  if (!failure_ && (member.left || member.dead)) return Verdict::closing;
+  // All had come, and this one is gone: it comes for the next job at this place, and is to call again.
+  if (phase_ == Phase::running && (member.left || member.dead)) return Verdict::closing;
   // Late for a job that failed already: it comes in to be told why.
   const bool taken = member.connection || (member.joined && !failure_);
   return taken ? Verdict::duplicate_rank : Verdict::accepted;

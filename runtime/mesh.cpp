@@ -226,12 +226,13 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
 
 // Who calls a process that has no descriptor left hears at once that nothing comes of it. False: nobody calls.
 bool Mesh::turn_away(const Descriptor& listener, int error) {
-  if ((error != EMFILE && error != ENFILE) || !spare_) return false;
+  if (error != EMFILE && error != ENFILE) return false;
   spare_.reset();
   const bool called{Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
   spare_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
   if (called && engine_->first_time("no descriptor")) {
-    log_.error("cannot take the connection of another rank: {} (ulimit -n)", std::generic_category().message(error));
+    log_.error("cannot take the connection of another rank: {}{}", std::generic_category().message(error),
+               error == EMFILE ? " (ulimit -n)" : "");
   }
   return called;
 }

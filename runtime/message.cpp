@@ -164,7 +164,8 @@ std::string SendMessage::missing() const {
 std::string SendMessage::advice() const {
   if (peer_rank_ == group_.rank()) return "; to itself a rank sends by sendrecv or isend";
   if (!peer_->connected() || state_ == State::fetching) return "";
-  if (peer_->held_back(*this)) return "; what was sent before is not received, and takes all of RONDO_UNEXPECTED_BYTES";
+  if (peer_->held_back(*this))
+    return "; what was sent before is not received, and takes this rank's share of RONDO_UNEXPECTED_BYTES";
   return fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_);
 }
 

@@ -72,7 +72,7 @@ class Message : public ListNode<Message, InGroup> {
   /// The link of `peer` is worth polling until this message has completed.
   void expect_from(Peer& peer);
   virtual void withdraw() noexcept = 0;
-  /// What its caller called, where that was no collective: "recv".
+  /// "send" or "recv", where it belongs to no collective.
   virtual const char* called() const noexcept { return ""; }
 
   Group& group_;

@@ -112,7 +112,7 @@ class Peer final : public Sink {
   /// It would go at once, had the receiver consumed what was sent before.
   bool held_back(const SendMessage& message) const {
     return message.header.kind == FrameKind::rts && message.whole_.size() <= eager_limit(message) &&
-           cost_of(message.header) > credit_;
+           cost_of(message.header) > credit_ && cost_of(message.header) <= window_;
   }
   std::uint64_t untold() const noexcept { return consumed_; }
 

@@ -145,8 +145,8 @@ bool RankDevice::streams_wait() noexcept {
 
 void RankDevice::stop(std::chrono::nanoseconds patience, bool after_failure) noexcept {
   if (!opened_ || stuck_) return;
-  stuck_ = !opened_->copies.stop(patience);
   const auto until = std::chrono::steady_clock::now() + patience;
+  stuck_ = !opened_->copies.stop(patience);
   for (const Opened::Queue& queue : opened_->queues)
     stuck_ |= !queue.copies->stop(until - std::chrono::steady_clock::now());
   stuck_ |= after_failure && streams_wait();

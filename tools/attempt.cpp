@@ -185,7 +185,7 @@ void Attempt::blame_first() {
   outcome_.first_rank = first_failed_;
   const auto& origin = hub_->origin();
   if (origin && origin->rank == first_failed_ && !origin->text.empty()) outcome_.reason = origin->text;
-  if (origin && origin->text.empty()) {
+  if (origin && origin->text.empty() && hub_->joined(first_failed_)) {
     const RankRecord& silent = record(origin->rank);
     if (silent.end == RankRecord::End::own && exit_status_of(silent.wait_status) == 0) {
       outcome_.left_before = origin->rank;

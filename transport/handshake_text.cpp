@@ -68,7 +68,9 @@ std::string Handshake::text() const {
       }
       return fmt::format("wrong rank: got {} that calls {}, wanted {} in a world of {}", other, peer_.peer,
                          mine_.peer >= kHubRank ? fmt::format("rank {}", mine_.peer) : "a rank", mine_.size);
-    case Verdict::closing: return fmt::format("the job of {} ends, or is over for {}", other, who(mine_));
+    case Verdict::closing:
+      return fmt::format("the job of {} ends, or is over for {}", initiator_ ? other : who(mine_),
+                         initiator_ ? who(mine_) : other);
     case Verdict::garbage: break;
   }
   const std::string_view got(reinterpret_cast<const char*>(input_.data()), input_.size());

@@ -16,11 +16,13 @@ bool is_pipelined(Collective collective, Algorithm algorithm) {
 
 std::vector<Choice> candidates_for(const Question& question) {
   constexpr std::array<std::size_t, 4> kChunks{16U << 10, 64U << 10, 256U << 10, 1U << 20};
+  const Choice chosen = choose(question);
   std::vector<Choice> candidates;
   for (const Algorithm algorithm : every_algorithm_of(question.collective)) {
     if (!is_valid(question, algorithm)) continue;
-    candidates.push_back({algorithm, 0});
-    if (!is_pipelined(question.collective, algorithm)) continue;
+    const bool pipelined = is_pipelined(question.collective, algorithm);
+    candidates.push_back(!pipelined && algorithm == chosen.algorithm ? chosen : Choice{algorithm, 0});
+    if (!pipelined) continue;
     for (const std::size_t chunk : kChunks) {
       if (chunk < question.bytes) candidates.push_back({algorithm, chunk});
     }

@@ -69,14 +69,14 @@ std::string alternatives(const ExplainSettings& settings, const Choice& chosen) 
   const auto times = settings.measure ? measured(settings) : std::vector<std::pair<Choice, double>>{};
   std::string text = model_text(settings.place) + '\n';
   text += fmt::format("{:<20} {:>7} {:>12} {:>14}\n", "algorithm", "chunk", "model (us)", "measured (us)");
-  for (const Choice& choice : candidates_for(settings.question)) {
-    const bool is_chosen = choice.algorithm == chosen.algorithm && choice.chunk_bytes == chosen.chunk_bytes;
+  std::vector<Choice> choices = candidates_for(settings.question);
+  // A chunk that is longer than all of it, say.
+  if (std::find(choices.begin(), choices.end(), chosen) == choices.end()) choices.push_back(chosen);
+  for (const Choice& choice : choices) {
     const auto predicted = predicted_microseconds(settings.question, choice, settings.place);
-    const auto time = std::find_if(times.begin(), times.end(), [&](const auto& one) {
-      return one.first.algorithm == choice.algorithm && one.first.chunk_bytes == choice.chunk_bytes;
-    });
+    const auto time = std::find_if(times.begin(), times.end(), [&](const auto& one) { return one.first == choice; });
     text += fmt::format(
-        "{:<20} {:>7} {:>12} {:>14}\n", fmt::format("{}{}", to_string(choice.algorithm), is_chosen ? " *" : ""),
+        "{:<20} {:>7} {:>12} {:>14}\n", fmt::format("{}{}", to_string(choice.algorithm), choice == chosen ? " *" : ""),
         choice.chunk_bytes == 0 ? "whole" : format_size(choice.chunk_bytes), predicted ? short_number(*predicted) : "-",
         time != times.end() ? short_number(time->second) : "-");
   }

@@ -16,6 +16,7 @@ namespace rondo {
 struct Choice {
   Algorithm algorithm = Algorithm::automatic;
   std::size_t chunk_bytes = 0;  ///< of the pipeline; 0: all in one piece
+  bool operator==(const Choice&) const = default;
 };
 
 /// When a rule of the table applies: ranks have a core each, share cores, or either.

@@ -230,7 +230,7 @@ void false_place(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 5000);
   if (world.rank() == 0) {
-    refused(Errc::peer_failed, "rank 1 died: it spoke of region 99, which there is not",
+    refused(Errc::peer_failed, "rank 0 lost its connection to rank 1: it spoke of region 99, which there is not",
             [&] { world.send(buffer.span(), 1); });
     return;
   }

@@ -3,6 +3,7 @@
 // which no round before shall have. Prints "fault at MILLISECONDS" and "error at MILLISECONDS CODE peer RANK: TEXT",
 // times of one clock for all ranks.
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -195,6 +196,22 @@ void wait_for_end_of(pid_t process) {
   ::close(descriptor);
 }
 
+constexpr rondo::Tag kGone{9};
+
+/// Whoever expects it has a connection that ends in the middle of it.
+void send_what_goes(Communicator& world) {
+  constexpr std::size_t kBytes = 16 << 20;
+  void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  rondo::Work sent = world.isend(std::span(static_cast<const std::byte*>(memory), kBytes), 0, kGone);
+  ::mprotect(memory, kBytes, PROT_NONE);
+  sent.wait();
+}
+
+void expect_what_goes(Communicator& world, int from) {
+  std::vector<std::byte> place(16 << 20);
+  world.recv(std::span(place), from, kGone);
+}
+
 /// True when the rank shall still do its round.
 bool fail(const std::string& fault, Communicator& world) {
   say_now("fault");
@@ -209,6 +226,7 @@ bool fail(const std::string& fault, Communicator& world) {
     const rondo::Work offered = scatter_fetched(world);
     ::raise(SIGKILL);
   }
+  if (fault == "unmap") send_what_goes(world);
   if (fault == "overtaken") barrier(world, {.timeout = std::chrono::milliseconds(50)});
   if (fault == "fork") fork_child(world);
   if (fault == "elsewhere") barrier(twin_of(world));
@@ -239,6 +257,7 @@ int run(const std::string& act, int victim, const std::string& fault) {
     for (int i = 0; fault != "fork" || i < kLastRound; ++i) {
       if (faulty && !amid && i == faulty_round && !fail(fault, world)) continue;
       if (fault == "owner" && i == faulty_round) wait_for_end_of(process);
+      if (fault == "unmap" && i == faulty_round && world.rank() == 0) expect_what_goes(world, victim);
       if (!world) return 0;
       round(world);
     }

@@ -136,6 +136,18 @@ TEST_CASE("a rank that ends without a goodbye is named with how it ended", "[pro
   CHECK_THAT(summary, ContainsSubstring("  left without a goodbye before it: rank 2 (exited with status 0)"));
 }
 
+TEST_CASE("a connection that ends between ranks that live fails all, and none is said to be dead",
+          "[process][failure]") {
+  const Failure failure = failure_of(launch(failing_ranks("all_reduce-ring", 1, "unmap", "tcp")));
+  INFO(failure.ended.out << failure.ended.err);
+  REQUIRE(failure.heard.size() == kRanks);
+  for (const Heard& heard : failure.heard) CHECK_THAT(heard.text, ContainsSubstring(" lost its connection to rank "));
+  CHECK_THAT(failure.ended.out,
+             ContainsSubstring("rank 1 lost its connection to rank 0: the connection was given up (a "
+                               "buffer to be sent to it was gone)") ||
+                 ContainsSubstring("rank 0 lost its connection to rank 1: the connection was closed"));
+}
+
 TEST_CASE("a rank that throws ends the others, and the summary blames it", "[process][failure]") {
   const std::string act = GENERATE("all_reduce-tree", "sendrecv");
   check_failure(failing_ranks(act, 2, "throw", "unix"), kSoonMilliseconds, [](const Failure& failure) {

@@ -168,6 +168,17 @@ TEST_CASE("every collective is right on two hosts, short and long", "[process][h
   CHECK(count(ended.out, "not shared") == 0);
 }
 
+TEST_CASE("a rank that is alone on its host allocates for itself, and the benchmark says so", "[process][hosts]") {
+  if (!hosts_can_be_had()) return;
+  const auto ended =
+      run_on_hosts({{0, 1}, {2}}, {RONDO_BENCH " all_reduce --sizes 16,1000K --iterations 10 --allocate"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out,
+             ContainsSubstring("# buffers of 16 and more are not shared: rank 2 shares memory with no other") &&
+                 ContainsSubstring("# Out of bounds values : 0 OK"));
+}
+
 TEST_CASE("a rank that is killed fails those of its host and of the other", "[process][hosts]") {
   if (!hosts_can_be_had()) return;
   for (const char* act : {"all_reduce-small", "all_reduce-automatic", "barrier"}) {

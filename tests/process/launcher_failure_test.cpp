@@ -42,6 +42,7 @@ TEST_CASE("a rank that never called rondo did not fail for a reason that rondo k
   CHECK(ended.status == 7);
   CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: exited with status 7\n"));
   CHECK(ended.err.find("its reason") == std::string::npos);
+  CHECK(ended.err.find("goodbye") == std::string::npos);
 }
 
 TEST_CASE("only the last lines of the failed rank are repeated", "[process][launcher]") {

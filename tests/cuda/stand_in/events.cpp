@@ -154,13 +154,16 @@ std::uint32_t next_record(const EventState& event) {
 
 bool waits_for_the_dead() {
   // Whom a stream waits for may live and wait for the dead itself: it ends soon, too, or its stream goes on.
-  for (;; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+  constexpr int kMostMilliseconds = 20'000;  // two that wait for each other do not end
+  for (int waited = 0; waited < kMostMilliseconds;
+       ++waited, std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
     const std::scoped_lock lock(awaited().mutex);
     const auto& processes = awaited().processes;
     const auto is_dead = [](pid_t process) { return ::kill(process, 0) != 0; };
     if (std::any_of(processes.begin(), processes.end(), is_dead)) return true;
     if (processes.size() == processes.count(::getpid())) return false;
   }
+  return false;
 }
 
 }  // namespace rondo::stand_in

@@ -221,7 +221,8 @@ void memory_stays_held(Communicator& world) {
     held.emplace(second, engine.device().opened()->copies.stream());
   }
   Options soon;
-  soon.timeout = std::chrono::seconds(1);
+  soon.timeout = std::chrono::seconds(3);
+  barrier(world);
   expect_error([&] { all_reduce(failing, data.device(), kPlus, soon); });
   require(free_bytes() == 0, "what the device is at is given back");
   held->let_go();

@@ -197,7 +197,8 @@ void late_stream(Communicator& world, int late) {
   const Buffer buffer(world, kBytes);
   device.fill(address_of(buffer), kBytes, std::byte(world.rank()));
   std::optional<HeldStream> held;
-  barrier(world);
+  const Options patient{.timeout = std::chrono::seconds(30)};  // rank 1 is not, with its message
+  barrier(world, patient);
   if (world.rank() == late) held.emplace(device);
   Work work = world.rank() == 0 ? world.isend(buffer.span(stream_of(device)), 1)
                                 : world.irecv(buffer.span(stream_of(device)), 0);
@@ -205,12 +206,12 @@ void late_stream(Communicator& world, int late) {
     const Error error = refused(Errc::timed_out, "recv: from rank 0 with tag 0", [&] { work.wait(); });
     require(error.rank() == 1 && error.peer() == 0, "the ranks of an error");
   }
-  barrier(world);
+  barrier(world, patient);
   held.reset();
   device.stream.synchronize();
-  barrier(world);
+  barrier(world, patient);
   for (int i = 0; i < 1000; ++i) (void)world.iprobe(0);
-  barrier(world);
+  barrier(world, patient);
   if (world.rank() == 0) {
     try {
       work.wait();  // as the receiver has given it up

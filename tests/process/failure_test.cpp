@@ -243,7 +243,7 @@ TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank th
   std::vector<std::vector<std::string>> jobs;
   for (const char* act : {"sendrecv", "send-recv"}) {
     for (const char* transport : {"shm", "unix"}) {
-      jobs.push_back(failing_ranks(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=2", "--grace", "30"}));
+      jobs.push_back(failing_ranks(act, 1, "stop", transport, {"-x", "RONDO_TIMEOUT=5", "--grace", "30"}));
     }
   }
   for (const Failure& failure : run_together(jobs)) {

@@ -113,7 +113,7 @@ TEST_CASE("a hub that cannot be reached is named, with the last cause", "[runtim
 
 TEST_CASE("a hub that accepts and never answers is named so", "[runtime][bootstrap]") {
   const Descriptor silent = listen_on({asio::ip::make_address("127.0.0.1"), 0});
-  const End end = run({[&] { meet_and_part(member(1, 2, by_tcp("127.0.0.1", port_of(silent))), patient(60ms)); }})[0];
+  const End end = run({[&] { meet_and_part(member(1, 2, by_tcp("127.0.0.1", port_of(silent))), patient(500ms)); }})[0];
   CHECK(end.code == Errc::bootstrap_failed);
   CHECK_THAT(end.text, ContainsSubstring("accepts connections but does not answer"));
 }

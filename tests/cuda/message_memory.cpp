@@ -1,6 +1,4 @@
 // Messages of memory of all kinds: of unknown side, freed and allocated again, mapped by others or not.
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
 #include "tests/cuda/virtual_memory.hpp"
+#include "tests/support/process_end.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace rondo::testing {
@@ -293,11 +292,9 @@ void sender_leaves_and_frees(Communicator& world) {
   const Buffer buffer(world, kBytes);
   world.recv(buffer.span(), 0);
   world.recv(std::span(&sender, 1), 0);
-  pollfd ended{static_cast<int>(::syscall(SYS_pidfd_open, sender, 0)), POLLIN, 0};
   char word = 0;
   refused(Errc::peer_failed, "has left", [&] { world.recv(std::span(&word, 1), 0, Tag{1}); });
-  require(::poll(&ended, 1, -1) == 1, "the sender has ended");
-  ::close(ended.fd);
+  wait_for_end_of(sender);
 }
 
 }  // namespace

@@ -2,9 +2,7 @@
 // it; after some rounds rank VICTIM has its FAULT, but it stops before the first: others let their deadline pass then,
 // which no round before shall have. Prints "fault at MILLISECONDS" and "error at MILLISECONDS CODE peer RANK: TEXT",
 // times of one clock for all ranks.
-#include <poll.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,12 +20,14 @@
 #include <rondo/rondo.hpp>
 
 #include "tests/process/moments.hpp"
+#include "tests/support/process_end.hpp"
 
 namespace {
 
 using rondo::Algorithm;
 using rondo::Communicator;
 using rondo::testing::say_now;
+using rondo::testing::wait_for_end_of;
 using Round = std::function<void(Communicator&)>;
 
 constexpr std::size_t kCount = 50'000;
@@ -185,15 +185,6 @@ void fork_child(Communicator& world) {
 void wait_until_others_ended() {
   char end;
   while (::read(9, &end, 1) > 0) continue;
-}
-
-/// Without a word to rondo, which might hear of it.
-void wait_for_end_of(pid_t process) {
-  const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
-  if (descriptor < 0) return;  // it is over
-  pollfd ended{descriptor, POLLIN, 0};
-  ::poll(&ended, 1, -1);
-  ::close(descriptor);
 }
 
 constexpr rondo::Tag kGone{9};

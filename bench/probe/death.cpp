@@ -56,7 +56,7 @@ class Victim {
 
 /// Asks until the answer is another than "not ready", or for so long that it never will be.
 std::string await(const Part& part, const std::function<cuda::Result()>& ask) {
-  const double patience = part.pick(10.0, 0.2);
+  const double patience = part.pick(10.0, 1.0);
   const auto begin = Part::Clock::now();
   cuda::Result result = ask();
   while (result == cuda::Result::not_ready && seconds_since(begin) < patience) {
@@ -92,9 +92,9 @@ class OtherWork {
 [[noreturn]] void leave() { ::_exit(0); }
 
 /// A kernel of some seconds, in which this process is going to be killed.
-void run_until_killed(const Part& part, const LongKernel& kernel, const Mark& before) {
+void run_until_killed(const LongKernel& kernel, const Mark& before) {
   before.record();
-  kernel.launch(part.pick(5.0, 0.5));
+  kernel.launch(5.0);
 }
 
 [[noreturn]] void await_death() {
@@ -146,7 +146,7 @@ void answer_death_event(const Part& part) {
   part.place().event = pool.handles()[0];
   part.barrier();
   const Mark before(part);
-  run_until_killed(part, kernel, before);
+  run_until_killed(kernel, before);
   pool.record(part.stream.handle());
   Board::wait_until([&] { return before.passed(); });
   part.barrier();
@@ -180,7 +180,7 @@ void answer_death_kernel(const Part& part) {
   if (part.rank == 1) {
     const LongKernel kernel(part, kernels);
     const Mark before(part);
-    run_until_killed(part, kernel, before);
+    run_until_killed(kernel, before);
     Board::wait_until([&] { return before.passed(); });
     part.barrier();
     await_death();

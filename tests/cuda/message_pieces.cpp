@@ -7,9 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
+#include <functional>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -273,14 +274,15 @@ void long_truncated(Communicator& world) {
   check(device, buffer, 0, pattern(0, 0, kLong), "what came after one that did not fit");
 }
 
-/// Drives the work until pieces are on their way here, and gives it up.
-void give_up(Work work) {
+/// Starts a message, drives it until pieces are on their way here, and gives it up.
+void give_up(const std::function<Work()>& start) {
+  struct ChangedItsMind : std::exception {};
   const std::size_t before = most_pinned();
   try {
-    Work given_up = std::move(work);
+    Work given_up = start();
     while (most_pinned() == before) require(!given_up.test(), "a message that takes long");
-    throw std::runtime_error("changed its mind");
-  } catch (const std::runtime_error&) {
+    throw ChangedItsMind();
+  } catch (const ChangedItsMind&) {
   }
 }
 
@@ -290,20 +292,20 @@ void long_taken_back(Communicator& world, int who) {
   const Buffer buffer(world, kLong);
   if (world.rank() == 0) {
     put(device, buffer, 0, pattern(0, 0, kLong));
-    Work sent = world.isend(buffer.span(stream_of(device)), 1);
+    const auto start = [&] { return world.isend(buffer.span(stream_of(device)), 1); };
     if (who == 0) {
-      give_up(std::move(sent));
+      give_up(start);
     } else {
-      sent.wait();
+      start().wait();
     }
     world.send(buffer.span(stream_of(device)), 1);
     return;
   }
-  Work received = world.irecv(buffer.span(stream_of(device)), 0);
+  const auto start = [&] { return world.irecv(buffer.span(stream_of(device)), 0); };
   if (who == 1) {
-    give_up(std::move(received));
+    give_up(start);
   } else {
-    refused(Errc::peer_failed, "the sender gave the message up", [&] { received.wait(); });
+    refused(Errc::peer_failed, "the sender gave the message up", [&] { start().wait(); });
   }
   world.recv(buffer.span(stream_of(device)), 0);
   check(device, buffer, 0, pattern(0, 0, kLong), "what came after one that was given up");

@@ -123,12 +123,14 @@ TEST_CASE("a launcher below a killed launcher takes its ranks with it", "[proces
 TEST_CASE("children that the launcher did not start are not its to kill", "[process][launcher]") {
   // The shell's child is the inner launcher's after exec. When its guardian dies, it kills its children; the outer
   // launcher then ends what is left, beginning with a SIGTERM that a killed process would not hear.
-  Launched launched({"--no-prefix", "sh", "-c", RANK_ACTOR " polite & exec " RONDO_RUN " " RANK_ACTOR " pause"});
+  Launched launched(
+      {"--no-prefix", "sh", "-c", "RONDO_RANK=7 " RANK_ACTOR " polite & exec " RONDO_RUN " " RANK_ACTOR " pause"});
   const pid_t rank = launched.number_after("[0] ready 0 ");
+  launched.wait_for_output("ready 7 ");
   ::kill(parent_of(rank), SIGKILL);
   const auto ended = launched.wait();
   CHECK(ended.status == 125);
-  CHECK_THAT(ended.out, ContainsSubstring("got 0 SIGTERM"));
+  CHECK_THAT(ended.out, ContainsSubstring("got 7 SIGTERM"));
 }
 
 TEST_CASE("as process 1 of a container it ends like anywhere", "[process][launcher]") {

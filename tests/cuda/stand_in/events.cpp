@@ -96,8 +96,19 @@ void complete(EventWords& words, std::uint32_t record) {
   ::syscall(SYS_futex, &words.completed, FUTEX_WAKE, 1 << 30, nullptr, nullptr, 0);
 }
 
-/// The processes whose events streams wait for just now.
+/// The processes whose events streams wait for, or will when they come to it.
 struct Awaited {
+  using Entry = std::multiset<pid_t>::iterator;
+
+  Entry add(pid_t process) {
+    const std::scoped_lock lock(mutex);
+    return processes.insert(process);
+  }
+  void remove(Entry entry) {
+    const std::scoped_lock lock(mutex);
+    processes.erase(entry);
+  }
+
   std::mutex mutex;
   std::multiset<pid_t> processes;
 };
@@ -108,17 +119,12 @@ Awaited& awaited() {
 }
 
 /// Blocks a stream; for ever when the process is dead that should come to the record.
-void wait_for(EventWords& words, std::uint32_t record, pid_t process) {
-  std::unique_lock lock(awaited().mutex);
-  const auto entry = awaited().processes.insert(process);
-  lock.unlock();
+void wait_for(EventWords& words, std::uint32_t record) {
   for (;;) {
     const std::uint32_t seen = words.completed.load(std::memory_order_acquire);
     if (reached(words, record)) break;
     ::syscall(SYS_futex, &words.completed, FUTEX_WAIT, seen, nullptr, nullptr, 0);
   }
-  lock.lock();
-  awaited().processes.erase(entry);
 }
 
 /// The record that a wait is for. The rule of rondo is that it is queued before.
@@ -242,8 +248,12 @@ Result cuStreamWaitEvent(StreamHandle stream, EventHandle handle, unsigned) {
   if (event.imported && event.followed.exchange(record) == record && machine().awaited > 0) {
     mistake("cuStreamWaitEvent: a record is waited for twice: before that which was meant, perhaps");
   }
-  const pid_t process = event.imported ? event.object.handle().process : ::getpid();
-  stream_of(stream).queue([words = event.words, record, process] { wait_for(*words, record, process); });
+  StreamState& waiting = stream_of(stream);
+  const auto entry = awaited().add(event.imported ? event.object.handle().process : ::getpid());
+  waiting.queue([words = event.words, record, entry] {
+    wait_for(*words, record);
+    awaited().remove(entry);
+  });
   return Result::success;
 }
 

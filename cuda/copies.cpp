@@ -49,7 +49,9 @@ class Copies::Running {
 
 bool Copies::stop(std::chrono::nanoseconds patience) noexcept {
   if (running_.empty() && left_.empty()) return true;
-  if (!is_drained(patience)) return false;
+  for (const auto until = std::chrono::steady_clock::now() + patience; !drained(); std::this_thread::yield()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+  }
   for (const auto& running : running_) {
     if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
     running->copy = {};
@@ -76,17 +78,9 @@ bool Copies::is_drained(const Stream& stream) noexcept {
   }
 }
 
-bool Copies::is_drained(std::chrono::nanoseconds patience) const noexcept {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  const auto all_drained = [this] {
-    return is_drained(stream_) &&
-           std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return is_drained(*lane); });
-  };
-  while (!all_drained()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
+bool Copies::drained() const noexcept {
+  return is_drained(stream_) &&
+         std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) { return is_drained(*lane); });
 }
 
 std::shared_ptr<Copies::Running> Copies::start(Copy copy) {

@@ -86,6 +86,8 @@ class Copies {
   /// device has come to the end of the stream, or has had `kPatience` for that.
   std::size_t poll();
   bool idle() const noexcept { return running_.empty() && left_.empty(); }
+  /// The device has nothing left to do on the streams, whatever is yet to be queued there.
+  bool drained() const noexcept;
   /// Enough for a device that waits for nobody.
   static constexpr std::chrono::seconds kPatience{2};
   /// Copies that the device waits for at a time; more have to be ready.
@@ -104,7 +106,6 @@ class Copies {
   void forget_left() noexcept;
   static bool is_drained(const Stream& stream) noexcept;
   const Stream& lane_of(const Running& running) const noexcept;
-  bool is_drained(std::chrono::nanoseconds patience) const noexcept;
 
   const PrimaryContext& context_;
   LocalEvents& events_;

@@ -30,6 +30,7 @@ enum class Result : unsigned {
   not_supported = 801,
   capture_unsupported = 900,
   capture_invalidated = 901,
+  capture_implicit = 906,
 };
 
 using Device = int;

@@ -24,22 +24,24 @@ using rondo::detail::Progress;
 
 /// Others may be stuck with it.
 constexpr std::chrono::milliseconds kUnmapAfterDeath{500};
+/// Nobody rings when a device has come to an end.
+constexpr std::chrono::microseconds kLook{100};
 
-/// Has it unmapped by all others. False: somebody does not answer, or the device itself is stuck: to free anything
-/// would wait for it.
+/// Has it unmapped by all others, and the device come to the end of what may wait for them: to free anything waits for
+/// all of it, without hearing of anybody's death. False: somebody does not answer, or the device waits for the dead.
 bool release(Engine& engine, const Allocation& allocation) {
   Progress::Entry entry(engine.progress());
   engine.device_peers().retire(allocation);
-  const auto closed = [&] {
-    return engine.device_peers().is_closed(allocation) &&
-           !(engine.failure_seen() && (engine.device().busy() || engine.device().streams_wait()));
-  };
+  const auto closed = [&] { return engine.device_peers().is_closed(allocation); };
+  const auto drained = [&] { return engine.device().drained(); };
   const auto since = engine.clock().now();
   // While it waits, somebody may die.
-  const auto over = [&] { return closed() || engine.clock().now() - since >= engine.patience(kUnmapAfterDeath); };
-  engine.progress().until(entry, over, since + engine.patience(kUnmapAfterDeath));
+  const auto over = [&] {
+    return (closed() && drained()) || engine.clock().now() - since >= engine.patience(kUnmapAfterDeath);
+  };
+  while (!over()) engine.progress().until(entry, over, engine.clock().now() + kLook);
   engine.device_peers().retired(allocation);
-  if (closed()) return true;
+  if (closed() && (drained() || !engine.failure_seen())) return true;
   const std::chrono::duration<double> waited = engine.clock().now() - since;
   engine.log().warn("{} bytes of the device are not freed: somebody has not been done with them for {:.1f} s",
                     allocation.bytes, waited.count());

@@ -143,6 +143,13 @@ bool RankDevice::streams_wait() noexcept {
   return !waits_.empty();
 }
 
+bool RankDevice::drained() noexcept {
+  if (!opened_) return true;
+  const auto is_drained = [](const Opened::Queue& queue) { return queue.copies->drained(); };
+  return opened_->copies.drained() && std::all_of(opened_->queues.begin(), opened_->queues.end(), is_drained) &&
+         !streams_wait();
+}
+
 void RankDevice::stop(std::chrono::nanoseconds patience, bool after_failure) noexcept {
   if (!opened_ || stuck_) return;
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -184,18 +191,26 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
 
 void RankDevice::check_stream(CudaStream stream, const char* operation) const {
   if (!opened_) return;
-  cuda::CaptureStatus status = cuda::CaptureStatus::none;
+  const char* captured = nullptr;
   try {
     const cuda::Current current(opened_->context);
     const cuda::Driver& driver = opened_->context.driver();
-    driver.must(driver.cuStreamIsCapturing, handle_of(stream), &status);
+    cuda::CaptureStatus status = cuda::CaptureStatus::none;
+    const cuda::Result result = driver.cuStreamIsCapturing(handle_of(stream), &status);
+    if (result == cuda::Result::capture_implicit) {
+      captured = "the default stream while another, for which it waits, is being captured into a graph";
+    } else if (result != cuda::Result::success) {
+      driver.fail(driver.cuStreamIsCapturing.name, result);
+    } else if (status != cuda::CaptureStatus::none) {
+      captured = "a stream that is being captured into a graph";
+    }
   } catch (const cuda::CudaError& error) {
     throw error_of(error, operation);
   }
-  if (status == cuda::CaptureStatus::none) return;
+  if (captured == nullptr) return;
   throw refusal(Errc::invalid_argument, operation,
-                "got a stream that is being captured into a graph: wanted one that is not, since a graph holds nothing "
-                "of what ranks tell each other");
+                fmt::format("got {}: wanted one that is not, since a graph holds nothing of what ranks tell each other",
+                            captured));
 }
 
 cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Driver& driver,

@@ -145,9 +145,10 @@ class RankDevice {
   std::size_t poll();
   /// The caller's stream waits for another process from here on. Throws CudaError.
   void note_wait(CudaStream stream);
-  /// Such a stream has not come further. Who frees memory waits for all of the device: not for one that waits for a
-  /// process that has died.
+  /// Such a stream has not come further.
   bool streams_wait() noexcept;
+  /// Nothing that rondo has queued on the device, and none of those streams, waits for another process there.
+  bool drained() noexcept;
   /// The device is at work: nobody rings when it is done.
   bool busy() const noexcept;
   /// Waits for what has been queued, for so long at the most, and tells nobody; after a failure streams of the caller's

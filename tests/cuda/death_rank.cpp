@@ -101,6 +101,27 @@ void stream_waits(Communicator& world, int sender, bool copies) {
   hear_of_it(heard);
 }
 
+/// The same where rank 0 frees memory meanwhile, which waits for all of its device.
+void frees_meanwhile(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, kBytes);
+  Buffer other(world, kBytes);
+  const auto stream = stream_of(device);
+  char word = 0;
+  if (world.rank() == kVictim) {
+    const HeldStream held(device);
+    const Work sent = world.isend(buffer.span(stream), 0);
+    world.recv(std::span(&word, 1), 0, rondo::Tag{1});
+    kill(::getpid());
+  }
+  Work work = world.irecv(buffer.span(stream), kVictim);
+  work.wait_on(stream);
+  Work heard = world.irecv(std::span(&word, 1), kVictim);
+  world.send(std::span(&word, 1), kVictim, rondo::Tag{1});
+  other = Buffer();
+  hear_of_it(heard);
+}
+
 /// All copy when rank 1 dies, what it has among it.
 void all_gather_by(Communicator& world, Algorithm algorithm) {
   const DeviceUnderTest device(own_device(world));
@@ -149,6 +170,7 @@ const rondo::testing::Acts kActs{
     {"sender-for-a-stream", [](Communicator& world) { stream_waits(world, 1, true); }},
     {"receiver-held-for-a-stream", [](Communicator& world) { stream_waits(world, 0, false); }},
     {"sender-held-for-a-stream", [](Communicator& world) { stream_waits(world, 1, false); }},
+    {"frees-for-a-stream", frees_meanwhile},
     {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},
     {"all-gather-by-messages", [](Communicator& world) { all_gather_by(world, Algorithm::ring); }},
     {"all-reduce-mapped", [](Communicator& world) { all_reduce_by(world, Algorithm::sliced); }},

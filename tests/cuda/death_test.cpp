@@ -79,6 +79,12 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a rank whose stream waits for one that is killed hears of it while it frees memory",
+          "[cuda][death][stand-in]") {
+  if (!is_stand_in()) return;
+  check_death(2, "frees-for-a-stream", {}, true);
+}
+
 TEST_CASE("a rank that is killed in the middle of a collective's copies fails the others at once",
           "[cuda][death][stand-in]") {
   if (!is_stand_in()) return;

@@ -134,6 +134,7 @@ static_assert(is(Result::not_ready, CUDA_ERROR_NOT_READY));
 static_assert(is(Result::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS));
 static_assert(is(Result::capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
 static_assert(is(Result::capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
+static_assert(is(Result::capture_implicit, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT));
 
 constexpr bool is(PointerAttribute ours, CUpointer_attribute theirs) { return static_cast<int>(ours) == theirs; }
 static_assert(is(PointerAttribute::memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE));

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <vector>
 
 #include <rondo/communicator.hpp>
@@ -22,9 +24,14 @@ struct Neighbours {
 
 /// What rank `from` sends in this round.
 inline std::vector<std::byte> pattern(int from, int round, std::size_t bytes) {
+  constexpr std::size_t kPeriod = std::size_t{1} << 16;
   std::vector<std::byte> made(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) {
+  for (std::size_t i = 0; i < std::min(bytes, kPeriod); ++i) {
     made[i] = static_cast<std::byte>(i * 7 + i / 256 + static_cast<std::size_t>(from * 31 + round * 3));
+  }
+  // What would come again, by what is quick under a sanitizer, too.
+  for (std::size_t i = kPeriod; i < bytes; i += kPeriod) {
+    std::memcpy(made.data() + i, made.data(), std::min(bytes - i, kPeriod));
   }
   return made;
 }
@@ -37,7 +44,8 @@ inline void put(const DeviceUnderTest& device, const Buffer& buffer, std::size_t
 
 inline void check(const DeviceUnderTest& device, const Buffer& buffer, std::size_t offset,
                   const std::vector<std::byte>& wanted, const char* what) {
-  require(device.content(address_of(buffer) + offset, wanted.size()) == wanted, what);
+  const auto content = device.content(address_of(buffer) + offset, wanted.size());
+  require(content.empty() || std::memcmp(content.data(), wanted.data(), content.size()) == 0, what);
 }
 
 /// Queued on the stream.
@@ -46,5 +54,27 @@ inline void overwrite(const DeviceUnderTest& device, const Buffer& buffer) {
   device.driver().must(device.driver().cuMemsetD8Async, address_of(buffer), static_cast<unsigned char>(0xee),
                        buffer.size(), device.stream.handle());
 }
+
+/// A stream that is being captured into a graph, from construction to `end`, by one thread. The graph is whole.
+class Capture {
+ public:
+  Capture(const DeviceUnderTest& device, cuda::StreamHandle stream, cuda::CaptureMode mode)
+      : device_(device), stream_(stream) {
+    const cuda::Current current(device.context);
+    const auto begin = driver_function<cuda::Result(cuda::StreamHandle, cuda::CaptureMode)>("cuStreamBeginCapture_v2");
+    require(begin(stream, mode) == cuda::Result::success, "the capture begins");
+  }
+  void end() const {
+    const cuda::Current current(device_.context);
+    void* graph = nullptr;
+    const auto end = driver_function<cuda::Result(cuda::StreamHandle, void**)>("cuStreamEndCapture");
+    require(end(stream_, &graph) == cuda::Result::success, "the graph is whole");
+    require(driver_function<cuda::Result(void*)>("cuGraphDestroy")(graph) == cuda::Result::success, "it is destroyed");
+  }
+
+ private:
+  const DeviceUnderTest& device_;
+  const cuda::StreamHandle stream_;
+};
 
 }  // namespace rondo::testing

@@ -131,9 +131,6 @@ void context_is_lost(Communicator& world) {
 
 /// Streams that are being captured into a graph are refused, and nothing is left of that.
 void captured(Communicator& world) {
-  using cuda::Result;
-  using cuda::StreamHandle;
-  constexpr int kRelaxed = 2;
   const DeviceUnderTest device, captured;
   constexpr std::size_t kBytes = 5000;
   const Buffer out(world, kBytes), in(world, kBytes);
@@ -144,24 +141,45 @@ void captured(Communicator& world) {
     refused(Errc::invalid_argument, "got a stream that is being captured into a graph", call);
   };
   const cuda::Current current(captured.context);
-  require(driver_function<Result(StreamHandle, int)>("cuStreamBeginCapture_v2")(captured.stream.handle(), kRelaxed) ==
-              Result::success,
-          "the capture begins");
+  const Capture begun(captured, captured.stream.handle(), cuda::CaptureMode::relaxed);
   capture([&] { world.isend(out.span(stream), other).wait(); });
   capture([&] { world.irecv(in.span(stream), other).wait(); });
   capture([&] { all_reduce(world, out.span(stream), bor); });
   capture([&] { all_gather(world, out.span().subspan(0, 10), in.span(stream).subspan(0, 20)); });
   Work received = world.irecv(in.span(), other);
   capture([&] { received.wait_on(stream); });
-  void* graph = nullptr;
-  require(driver_function<Result(StreamHandle, void**)>("cuStreamEndCapture")(captured.stream.handle(), &graph) ==
-              Result::success,
-          "nothing has been captured that cannot be");
-  require(driver_function<Result(void*)>("cuGraphDestroy")(graph) == Result::success, "the graph is whole");
+  begun.end();
   world.send(out.span(stream), other);
   received.wait_on(stream);
   captured.stream.synchronize();
   check(device, in, 0, pattern(other, 0, kBytes), "once it is not captured any more");
+}
+
+/// So is the default stream while it would have to wait for one that is being captured; others are not.
+void captured_for_default(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::Driver& driver = device.driver();
+  constexpr std::size_t kBytes = 5000;
+  const Buffer out(world, kBytes), in(world, kBytes);
+  const int other = 1 - world.rank();
+  put(device, out, 0, pattern(world.rank(), 0, kBytes));
+  const cuda::Current current(device.context);
+  cuda::StreamHandle waited_for = nullptr;
+  driver.must(driver.cuStreamCreateWithPriority, &waited_for, 0U, 0);
+  const Capture begun(device, waited_for, cuda::CaptureMode::relaxed);
+  const auto capture = [&](auto&& call) { refused(Errc::invalid_argument, "got the default stream while", call); };
+  capture([&] { world.isend(out.span(), other).wait(); });
+  capture([&] { world.irecv(in.span(), other).wait(); });
+  capture([&] { all_reduce(world, out.span(), bor); });
+  const auto own = stream_of(device);
+  world.sendrecv(out.span(own), other, in.span(own), other);
+  check(device, in, 0, pattern(other, 0, kBytes), "on another stream meanwhile");
+  overwrite(device, in);
+  device.stream.synchronize();
+  begun.end();
+  world.sendrecv(out.span(), other, in.span(), other);
+  check(device, in, 0, pattern(other, 0, kBytes), "on the default stream again");
+  driver.must(driver.cuStreamDestroy, waited_for);
 }
 
 /// Rank 1 dies: with a message for it, or while others still want what it has sent.
@@ -319,6 +337,7 @@ Acts message_failures() {
       {"freed-under-a-collective", freed_under_a_collective},
       {"mistakes", mistakes},
       {"captured", captured},
+      {"captured-for-default", captured_for_default},
       {"come-what-may", [](Communicator& world) { come_what_may(world, 1000); }},
       {"come-what-may-in-pieces", [](Communicator& world) { come_what_may(world, 300'000); }},
       {"context-is-lost", context_is_lost},

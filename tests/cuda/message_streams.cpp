@@ -194,26 +194,6 @@ void wait_is_refused(Communicator& world) {
   barrier(world);
 }
 
-/// A stream of the user's that is being captured, from construction to destruction, by one thread.
-class Captured {
- public:
-  Captured(const DeviceUnderTest& device, cuda::CaptureMode mode) : device_(device) {
-    const cuda::Current current(device.context);
-    const auto begin = driver_function<cuda::Result(cuda::StreamHandle, cuda::CaptureMode)>("cuStreamBeginCapture_v2");
-    require(begin(device.stream.handle(), mode) == cuda::Result::success, "the capture begins");
-  }
-  void end() const {
-    const cuda::Current current(device_.context);
-    void* graph = nullptr;
-    const auto end = driver_function<cuda::Result(cuda::StreamHandle, void**)>("cuStreamEndCapture");
-    require(end(device_.stream.handle(), &graph) == cuda::Result::success, "the graph is whole");
-    require(driver_function<cuda::Result(void*)>("cuGraphDestroy")(graph) == cuda::Result::success, "it is destroyed");
-  }
-
- private:
-  const DeviceUnderTest& device_;
-};
-
 /// While a stream is being captured, by this thread or another, what has to do with other streams goes on, and spoils
 /// nothing.
 void beside_a_capture(Communicator& world) {
@@ -228,13 +208,13 @@ void beside_a_capture(Communicator& world) {
   };
   put(device, out, 0, pattern(world.rank(), 0, kBytes));
   for (const auto mode : {cuda::CaptureMode::global, cuda::CaptureMode::own}) {
-    const Captured captured(user, mode);
+    const Capture captured(user, user.stream.handle(), mode);
     exchange();
     captured.end();
   }
   std::promise<void> begun, exchanged;
   auto captured = std::async(std::launch::async, [&] {
-    const Captured elsewhere(user, cuda::CaptureMode::global);
+    const Capture elsewhere(user, user.stream.handle(), cuda::CaptureMode::global);
     begun.set_value();
     exchanged.get_future().wait();
     elsewhere.end();

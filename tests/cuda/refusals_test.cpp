@@ -217,3 +217,7 @@ TEST_CASE("a stream that is being captured into a graph is refused", "[cuda][ref
     }
   }
 }
+
+TEST_CASE("the default stream is refused while it would wait for one that is being captured", "[cuda][refusals]") {
+  check_ranks(MESSAGE_RANK, 2, "captured-for-default", {"RONDO_EAGER_LIMIT=64"});
+}

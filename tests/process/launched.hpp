@@ -13,7 +13,7 @@
 namespace rondo::test {
 
 /// Nothing here takes as long unless it hangs.
-inline constexpr std::chrono::seconds kDeadline{60};
+inline constexpr std::chrono::seconds kDeadline{SANITIZED ? 240 : 60};
 
 /// Watches a process that this one did not start, by a descriptor: its number may be another's later.
 class Watched {

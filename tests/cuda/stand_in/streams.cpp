@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -27,11 +28,14 @@ void delay(std::minstd_rand& random) {
 
 namespace rondo::cuda {
 
-StreamState::StreamState(int on_device, std::uint64_t seed)
-    : device(on_device), random_(static_cast<std::minstd_rand::result_type>(seed)), delays_(seed != 0) {}
+StreamState::StreamState(int on_device, std::uint64_t seed, bool is_blocking)
+    : device(on_device),
+      blocking(is_blocking),
+      random_(static_cast<std::minstd_rand::result_type>(seed)),
+      delays_(seed != 0) {}
 
-std::shared_ptr<StreamState> StreamState::start(int on_device, std::uint64_t seed) {
-  const auto stream = std::make_shared<StreamState>(on_device, seed);
+std::shared_ptr<StreamState> StreamState::start(int on_device, std::uint64_t seed, bool is_blocking) {
+  const auto stream = std::make_shared<StreamState>(on_device, seed, is_blocking);
   std::thread([stream] { stream->work_on(); }).detach();
   return stream;
 }
@@ -109,9 +113,9 @@ Streams& streams() {
 }
 
 /// Under the mutex.
-std::shared_ptr<StreamState> make_stream(Streams& state, int device) {
+std::shared_ptr<StreamState> make_stream(Streams& state, int device, bool is_blocking) {
   const std::uint64_t seed = machine().seed;
-  return StreamState::start(device, seed == 0 ? 0 : seed * 1000 + ++state.made);
+  return StreamState::start(device, seed == 0 ? 0 : seed * 1000 + ++state.made, is_blocking);
 }
 
 }  // namespace
@@ -128,7 +132,7 @@ StreamState& stream_of(StreamHandle handle) {
   }
   const std::thread::id thread = name > kOfAll ? std::this_thread::get_id() : std::thread::id{};
   std::shared_ptr<StreamState>& stream = state.default_streams[{current_device(), thread}];
-  if (stream == nullptr) stream = make_stream(state, current_device());
+  if (stream == nullptr) stream = make_stream(state, current_device(), true);
   return *stream;
 }
 
@@ -145,6 +149,15 @@ void synchronize_device(int device) {
     }
   }
   for (const auto& stream : of_device) stream->synchronize();
+}
+
+bool captures_for_default(int device) {
+  Streams& state = streams();
+  const std::scoped_lock lock(state.mutex);
+  return std::any_of(state.all.begin(), state.all.end(), [&](const auto& entry) {
+    StreamState& stream = *entry.second;
+    return stream.device == device && stream.blocking && stream.capturing();
+  });
 }
 
 void be_late() {
@@ -165,11 +178,11 @@ Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return Result::success;
 }
 
-Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned, int) {
+Result cuStreamCreateWithPriority(StreamHandle* stream, unsigned flags, int) {
   if (const Result result = entered_in_context("cuStreamCreateWithPriority"); result != Result::success) return result;
   Streams& state = streams();
   const std::scoped_lock lock(state.mutex);
-  const auto made = make_stream(state, current_device());
+  const auto made = make_stream(state, current_device(), (flags & kStreamNonBlocking) == 0);
   *stream = made.get();
   state.all.emplace(*stream, made);
   count_live((*stream)->device, "stream(s)", 1);

@@ -16,10 +16,12 @@ namespace rondo::cuda {
 /// Nothing joins the thread: a destroyed stream does what it has left and goes, and may never come to its end when
 /// another process is dead that it waits for. Whoever waits for the stream keeps it, whatever becomes of it meanwhile.
 struct StreamState {
-  static std::shared_ptr<StreamState> start(int on_device, std::uint64_t seed);
-  StreamState(int on_device, std::uint64_t seed);
+  static std::shared_ptr<StreamState> start(int on_device, std::uint64_t seed, bool is_blocking);
+  StreamState(int on_device, std::uint64_t seed, bool is_blocking);
 
   const int device;
+  /// The default stream of a real driver and this one would wait for each other.
+  const bool blocking;
 
   /// Mistake: it is being captured. A real driver would make the work part of the graph, and not do it.
   void queue(std::function<void()> work);
@@ -52,6 +54,8 @@ namespace rondo::stand_in {
 cuda::StreamState& stream_of(cuda::StreamHandle handle);
 /// Blocks until all streams of a device are idle, in this process.
 void synchronize_device(int device);
+/// Whether a stream of a device is captured for which its default stream would wait.
+bool captures_for_default(int device);
 
 /// Where there is a seed: keeps the caller for as long as it says.
 void be_late();

@@ -70,6 +70,11 @@ DeviceReduction DeviceCollective::reduction_for(const Operation& operation, cons
   const Call& call = operation.call();
   const cuda::Reduction functions = device->reductions->find(to_string(call.type), to_string(call.reduce));
   if (!functions || rounds_every_step(plan, call.type)) return {};
+  for (const auto& buffer : {memory_.given(), memory_.got()}) {
+    if (!buffer || buffer->address % functions.alignment == 0) continue;
+    group_.engine().device_peers().stage_instead("it is not aligned as the elements are that are to be combined");
+    return {};
+  }
   return {&*device->reductions, functions};
 }
 

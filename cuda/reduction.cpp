@@ -27,6 +27,7 @@ struct Format {
   std::string_view name;
   unsigned parts = 1;
   unsigned part_bytes = 1;
+  unsigned alignment = part_bytes;
 };
 
 struct Type {
@@ -50,7 +51,7 @@ constexpr Type floating(std::string_view name, std::string_view format, unsigned
 }
 constexpr Type complex(std::string_view name, std::string_view format, Format part) {
   const Format parts{part.name, 2, part.part_bytes};
-  return {name, parts, {format, 1, 2 * part.part_bytes}, {}, {}, parts, {}};
+  return {name, parts, {format, 1, 2 * part.part_bytes, part.part_bytes}, {}, {}, parts, {}};
 }
 
 constexpr Format kByte{"u8", 1, 1};
@@ -127,7 +128,7 @@ Reduction Reductions::find(std::string_view type, std::string_view op) const {
   if (found == kTypes.end()) return {};
   const Format format = format_of(*found, op);
   if (format.name.empty()) return {};
-  Reduction reduction{.parts = format.parts, .part_bytes = format.part_bytes};
+  Reduction reduction{.parts = format.parts, .part_bytes = format.part_bytes, .alignment = format.alignment};
   reduction.direct = function(kernel("direct", format.name, op));
   if (op == "avg") {
     reduction.combine = find(type, "sum").combine;

@@ -18,7 +18,8 @@ struct Reduction {
   FunctionHandle direct = nullptr;   ///< DirectArguments
   FunctionHandle divide = nullptr;   ///< DivideArguments; of `avg` only: the last pass after combining
   unsigned parts = 1;                ///< of an element: what the kernels count
-  unsigned part_bytes = 0;           ///< size and alignment of one
+  unsigned part_bytes = 0;           ///< of one
+  unsigned alignment = 1;            ///< of one
 
   explicit operator bool() const noexcept { return direct != nullptr; }
 };

@@ -1,6 +1,7 @@
 // Collectives on devices' memory: by counts, many at a time, in groups.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -273,10 +274,27 @@ void default_streams(Communicator& world) {
   }
 }
 
+/// Rank 0's elements lie where no device could read one at once.
+void misaligned(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kCount = 70'001;
+  const std::size_t skew = world.rank() == 0 ? 1 : 0;
+  const cuda::buffer<std::byte> data(world, kCount * sizeof(float) + skew);
+  const std::vector<float> ones(kCount, 1), wanted(kCount, static_cast<float>(world.size()));
+  auto* const begin = reinterpret_cast<float*>(data.data() + skew);
+  for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::ring}) {
+    device.write(address_of(data) + skew, std::as_bytes(std::span(ones)));
+    all_reduce(world, device_span<float>(begin, kCount, stream_of(device)), sum, {algorithm});
+    const auto got = device.content(address_of(data) + skew, kCount * sizeof(float));
+    require(std::memcmp(got.data(), wanted.data(), got.size()) == 0, "a sum of ones");
+  }
+}
+
 }  // namespace
 
 Acts collective_blocks() {
   return {
+      {"misaligned", misaligned},
       {"default-streams", default_streams},
       {"many-direct", many_direct},
       {"many-by-messages", many_by_messages},

@@ -69,6 +69,16 @@ TEST_CASE("collectives of ranks of one process go through the host, and the log 
   }
 }
 
+TEST_CASE("elements that are not aligned are summed by the host, and the log says so", "[cuda][collectives]") {
+  const auto ended = run_ranks(COLLECTIVE_RANK, 3, "misaligned");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  const auto lines = lines_of(without_missing_kernels(ended.err));
+  REQUIRE(lines.size() == (ended.err.find("this build has no kernels") == std::string::npos ? 1 : 0));
+  for (const std::string& line : lines)
+    CHECK_THAT(line, ContainsSubstring("rank 0: device memory goes through the host: it is not aligned as"));
+}
+
 TEST_CASE("collectives on memory whose side the caller does not know", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 2, "on-either-side");
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "cuda/staging.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/catch.hpp"
 
@@ -66,7 +67,8 @@ class FailedCopy {
   DeviceMemory memory{device.context, 64};
   HeldStream hold{device};
   EventHandle let_go = nullptr;
-  std::shared_ptr<std::array<std::byte, 64>> bytes = std::make_shared<std::array<std::byte, 64>>();
+  Staging staging{context};
+  std::shared_ptr<Staging::Block> bytes = std::make_shared<Staging::Block>(staging.take(64));
   std::shared_ptr<Copies::Running> running;
   std::optional<std::exception_ptr> error;
 };

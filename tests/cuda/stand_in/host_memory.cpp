@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 
 #include "tests/cuda/stand_in/entry_points.hpp"
 #include "tests/cuda/stand_in/machine.hpp"
+#include "tests/cuda/stand_in/memory.hpp"
 #include "tests/cuda/stand_in/streams.hpp"
 
 namespace rondo::stand_in {
@@ -21,7 +23,7 @@ struct PinnedBlock {
 
 struct HostMemory {
   std::mutex mutex;
-  std::map<void*, PinnedBlock> blocks;
+  std::map<Address, PinnedBlock> blocks;
   std::size_t pinned = 0;
   std::size_t most_pinned = 0;
 };
@@ -32,7 +34,48 @@ HostMemory& host_memory() {
   return *state;
 }
 
+constexpr const char* kRegisteredRanges = "registered host range(s)";
+
+struct Registered {
+  std::size_t bytes = 0;
+  int device = 0;
+};
+
+/// Memory of the host that devices map, where the host has it.
+struct RegisteredMemory {
+  std::mutex mutex;
+  std::map<Address, Registered> ranges;
+};
+
+/// Never destroyed: streams may still look at the end of main.
+RegisteredMemory& registered() {
+  static auto* const state = new RegisteredMemory;
+  return *state;
+}
+
+/// Whether this many bytes lie in one of the ranges, which know their length.
+template <typename Ranges, typename Begin, typename Length>
+bool lie_in(const Ranges& ranges, Begin begin, std::size_t bytes, Length length) {
+  const auto after = ranges.upper_bound(begin);
+  if (after == ranges.begin()) return false;
+  const auto& [first, range] = *std::prev(after);
+  const auto offset = static_cast<std::size_t>(begin - first);
+  return offset <= length(range) && bytes <= length(range) - offset;
+}
+
 }  // namespace
+
+bool is_registered(Address address, std::size_t bytes) {
+  const std::scoped_lock lock(registered().mutex);
+  return lie_in(registered().ranges, address, bytes, [](const Registered& range) { return range.bytes; });
+}
+
+bool is_pinned(Address address, std::size_t bytes) {
+  if (is_registered(address, bytes)) return true;
+  const std::scoped_lock lock(host_memory().mutex);
+  return lie_in(host_memory().blocks, address, bytes, [](const PinnedBlock& block) { return block.size; });
+}
+
 }  // namespace rondo::stand_in
 
 using namespace rondo::stand_in;
@@ -52,7 +95,7 @@ Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   count_live(block.device, kName, 1);
   state.pinned += bytes;
   state.most_pinned = std::max(state.most_pinned, state.pinned);
-  state.blocks.emplace(*address, std::move(block));
+  state.blocks.emplace(reinterpret_cast<Address>(*address), std::move(block));
   return Result::success;
 }
 
@@ -62,7 +105,7 @@ Result cuMemFreeHost(void* address) {
   synchronize_device(current_device());
   HostMemory& state = host_memory();
   const std::scoped_lock lock(state.mutex);
-  const auto found = state.blocks.find(address);
+  const auto found = state.blocks.find(reinterpret_cast<Address>(address));
   if (found == state.blocks.end()) {
     if (machine().strict) mistake(fmt::format("cuMemFreeHost: no block begins at {}: freed twice, perhaps", address));
     return Result::invalid_value;
@@ -71,4 +114,42 @@ Result cuMemFreeHost(void* address) {
   state.pinned -= found->second.size;
   state.blocks.erase(found);
   return Result::success;
+}
+
+std::size_t rondo_stand_in_registered() {
+  RegisteredMemory& state = registered();
+  const std::scoped_lock lock(state.mutex);
+  std::size_t bytes = 0;
+  for (const auto& [begin, range] : state.ranges) bytes += range.bytes;
+  return bytes;
+}
+
+Result cuMemHostRegister_v2(void* memory, std::size_t bytes, unsigned flags) {
+  if (const Result result = entered_in_context("cuMemHostRegister"); result != Result::success) return result;
+  if (memory == nullptr || bytes == 0 || (flags & ~rondo::bench::kHostRegisterMapped) != 0)
+    return Result::invalid_value;
+  RegisteredMemory& state = registered();
+  const std::scoped_lock lock(state.mutex);
+  const Registered range{bytes, current_device()};
+  if (!state.ranges.emplace(reinterpret_cast<Address>(memory), range).second) return Result::invalid_value;
+  count_live(range.device, kRegisteredRanges, 1);
+  return Result::success;
+}
+
+Result cuMemHostUnregister(void* memory) {
+  if (const Result result = entered_in_context("cuMemHostUnregister"); result != Result::success) return result;
+  synchronize_device(current_device());
+  RegisteredMemory& state = registered();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = state.ranges.find(reinterpret_cast<Address>(memory));
+  if (found == state.ranges.end()) return Result::invalid_value;
+  count_live(found->second.device, kRegisteredRanges, -1);
+  state.ranges.erase(found);
+  return Result::success;
+}
+
+Result cuMemHostGetDevicePointer_v2(Address* address, void* memory, unsigned) {
+  if (const Result result = entered_in_context("cuMemHostGetDevicePointer"); result != Result::success) return result;
+  *address = reinterpret_cast<Address>(memory);
+  return is_registered(*address, 1) ? Result::success : Result::invalid_value;
 }

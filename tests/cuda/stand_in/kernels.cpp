@@ -9,6 +9,7 @@
 
 #include "bench/probe/spin_loop.hpp"
 #include "cuda/kernels/kernel_list.hpp"
+#include "tests/cuda/stand_in/machine.hpp"
 #include "tests/cuda/stand_in/memory.hpp"
 
 namespace rondo::stand_in {
@@ -27,24 +28,32 @@ using Format_bf16 = Small<Conversion<bfloat16>>;
 
 Address address(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
+/// A real device ends the context of who reads or writes an element that is not aligned.
+template <typename Format>
+void check_elements(const void* pointer, std::size_t count, int device) {
+  using Stored = typename Format::Stored;
+  if (address(pointer) % alignof(Stored) != 0) {
+    mistake(fmt::format("kernel: {} is not aligned to {} bytes", pointer, alignof(Stored)));
+  }
+  check_access("kernel", address(pointer), count * sizeof(Stored), device);
+}
+
 template <typename Format>
 void check(const DirectArguments& a, int device) {
-  const std::size_t bytes = a.count * sizeof(typename Format::Stored);
-  for (unsigned k = 0; k < a.input_count; ++k) check_access("kernel", address(a.inputs[k]), bytes, device);
-  for (unsigned k = 0; k < a.output_count; ++k) check_access("kernel", address(a.outputs[k]), bytes, device);
+  for (unsigned k = 0; k < a.input_count; ++k) check_elements<Format>(a.inputs[k], a.count, device);
+  for (unsigned k = 0; k < a.output_count; ++k) check_elements<Format>(a.outputs[k], a.count, device);
 }
 
 template <typename Format>
 void check(const CombineArguments& a, int device) {
-  const std::size_t bytes = a.count * sizeof(typename Format::Stored);
   for (const void* const pointer : {a.left, a.right, static_cast<const void*>(a.into)}) {
-    check_access("kernel", address(pointer), bytes, device);
+    check_elements<Format>(pointer, a.count, device);
   }
 }
 
 template <typename Format>
 void check(const DivideArguments& a, int device) {
-  check_access("kernel", address(a.data), a.count * sizeof(typename Format::Stored), device);
+  check_elements<Format>(a.data, a.count, device);
 }
 
 template <typename Format, typename Arguments, void (*loop)(const Arguments&, Lane)>

@@ -39,6 +39,12 @@ std::string initialise(const Driver& driver) {
 
 }  // namespace
 
+std::string Driver::version() const {
+  int version = 0;
+  must(cuDriverGetVersion, &version);
+  return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
+}
+
 void Driver::fail(const char* call, Result result, const CudaFacts& facts) const {
   const char* name = nullptr;
   const char* words = nullptr;

@@ -115,6 +115,9 @@ struct Driver {
     if (result != Result::success) fail(call.name, result, facts);
   }
 
+  /// "CUDA 13.0": what it was made for, and knows the kernels of. Throws CudaError.
+  std::string version() const;
+
   [[noreturn]] void fail(const char* call, Result result, const CudaFacts& facts = {}) const;
 };
 

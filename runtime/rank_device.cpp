@@ -81,7 +81,8 @@ void RankDevice::Opened::load_reductions() {
   try {
     reductions.emplace(context, cuda::kernel_image());
   } catch (const cuda::CudaError& error) {
-    why_no_reductions = error.what();
+    why_no_reductions = fmt::format("{} (the kernels that combine it are of {}, the driver is for {})", error.what(),
+                                    cuda::kernel_compiler(), context.driver().version());
   }
 }
 

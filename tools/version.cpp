@@ -14,7 +14,7 @@ std::string cuda_found() {
   try {
     const auto devices = cuda::devices(*search.driver);
     const std::string count = devices.size() == 1 ? "" : fmt::format(" and {} more", devices.size() - 1);
-    return "found: " + devices.at(0).name + count;
+    return fmt::format("found: {}{}, driver for {}", devices.at(0).name, count, search.driver->version());
   } catch (const cuda::CudaError& error) {
     return std::string("not found: ") + error.what();
   }
@@ -23,8 +23,9 @@ std::string cuda_found() {
 }  // namespace
 
 std::string version_text() {
-  return fmt::format("rondo-run " RONDO_VERSION " (transports: " RONDO_TRANSPORTS "; cuda: {}, kernels: {})",
-                     cuda_found(), cuda::kernel_image().empty() ? "no, built without nvcc" : "yes");
+  return fmt::format(
+      "rondo-run " RONDO_VERSION " (transports: " RONDO_TRANSPORTS "; cuda: {}; kernels: {})", cuda_found(),
+      cuda::kernel_image().empty() ? "no, built without nvcc" : fmt::format("yes, of {}", cuda::kernel_compiler()));
 }
 
 }  // namespace rondo::detail

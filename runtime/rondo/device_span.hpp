@@ -18,8 +18,8 @@ using CudaStream = void*;
 ///     rondo::device_span<float> gradients(pointer, count, stream);
 ///     world.send(gradients, 1);
 ///
-/// The host never waits for the stream behind the caller's back. While the stream is being captured into a graph the
-/// call throws Errc::invalid_argument, before anything is queued there.
+/// The host never waits for the stream behind the caller's back, but where memory is freed (`cuda::buffer`). While the
+/// stream is being captured into a graph the call throws Errc::invalid_argument, before anything is queued there.
 template <typename T>
 class device_span {
   static_assert(Element<std::remove_const_t<T>>, "rondo sends trivially copyable types that hold no pointers");

@@ -255,6 +255,8 @@ void deterministic(Communicator& world) {
 void default_streams(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const cuda::buffer<float> data(world, 1000);
+  // What others map is mapped while no stream is held, for which a driver might wait.
+  all_reduce(world, data.span(stream_of(device)), sum);
   for (const std::uintptr_t name : {0, 1, 2}) {
     const auto stream = reinterpret_cast<cuda::StreamHandle>(name);
     std::optional<HeldStream> held;

@@ -24,6 +24,11 @@ void streams_apart(Communicator& world) {
   constexpr std::size_t kBytes = 5000;
   const Buffer late(world, kBytes), soon(world, kBytes);
   device.fill(address_of(late), kBytes, std::byte{1});
+  // What others map is mapped while no stream is held, for which a driver might wait.
+  for (const Buffer* const buffer : {&late, &soon}) {
+    if (world.rank() == 0) world.send(buffer->span(stream_of(device)), 1);
+    if (world.rank() == 1) world.recv(buffer->span(stream_of(device)), 0);
+  }
   for (const int holder : {0, 1}) {
     std::optional<HeldStream> held;
     if (world.rank() == holder) held.emplace(behind);

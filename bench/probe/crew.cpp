@@ -159,7 +159,7 @@ class Crew {
   void buried(std::size_t rank) {
     Member& member = *members_[rank];
     member.bury();
-    const bool victim = item_.deadly && rank == 1;
+    const bool victim = item_.deadly && rank != 0;
     if (member.status() == 0 || victim) return;
     fail(member.status(), fmt::format("rank {} ended with status {}{}{}", rank, member.status(),
                                       member.last_words().empty() ? "" : ": ", member.last_words()));

@@ -6,11 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
 #include <functional>
 #include <optional>
+#include <span>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -25,16 +27,11 @@ namespace {
 constexpr std::size_t kCopiedBytes = std::size_t{2} << 20;
 constexpr unsigned char kOld = 0x5a;
 
-std::string name_of(const Part& part, cuda::Result result) {
-  const char* name = nullptr;
-  if (part.driver().cuGetErrorName(result, &name) != cuda::Result::success || name == nullptr) name = "unknown";
-  return fmt::format("{} ({})", name, static_cast<unsigned>(result));
-}
-
-/// The other process, rank 1.
+/// Another process, rank 1 if nobody else is named.
 class Victim {
  public:
-  explicit Victim(const Part& part) : life_(static_cast<int>(::syscall(SYS_pidfd_open, part.place(1).process, 0))) {
+  explicit Victim(const Part& part, int rank = 1)
+      : life_(static_cast<int>(::syscall(SYS_pidfd_open, part.place(rank).process, 0))) {
     if (!life_) throw std::system_error(errno, std::generic_category(), "pidfd_open");
   }
 
@@ -44,19 +41,21 @@ class Victim {
     await_death(-1);
   }
   bool dead() const { return await_death(0); }
-
- private:
   bool await_death(int milliseconds) const {
     pollfd life{life_.get(), POLLIN, 0};
     return ::poll(&life, 1, milliseconds) > 0;
   }
 
+ private:
   detail::Descriptor life_;
 };
 
+/// Longer than anything takes that ends at all, in seconds.
+double patience_of(const Part& part) { return part.pick(10.0, 1.0); }
+
 /// Asks until the answer is another than "not ready", or for so long that it never will be.
 std::string await(const Part& part, const std::function<cuda::Result()>& ask) {
-  const double patience = part.pick(10.0, 1.0);
+  const double patience = patience_of(part);
   const auto begin = Part::Clock::now();
   cuda::Result result = ask();
   while (result == cuda::Result::not_ready && seconds_since(begin) < patience) {
@@ -103,14 +102,34 @@ void run_until_killed(const LongKernel& kernel, const Mark& before) {
 
 /// What of the memory is as the owner wrote it.
 std::string read(const Part& part, cuda::Address from) {
-  std::array<unsigned char, 4096> content{};
+  // Pinned, for a copy to other memory would hang where its stream does; and never given up, which could hang, too.
+  static const std::span<std::byte> content = [&] {
+    void* data = nullptr;
+    part.driver().must(part.driver().cuMemHostAlloc, &data, std::size_t{4096}, 0U);
+    return std::span(static_cast<std::byte*>(data), 4096);
+  }();
   const cuda::Result queued =
       part.driver().cuMemcpyDtoHAsync(content.data(), from, content.size(), part.stream.handle());
   if (queued != cuda::Result::success) return "refused: " + name_of(part, queued);
   const std::string ended = await(part, [&] { return part.driver().cuStreamQuery(part.stream.handle()); });
   std::size_t old = 0;
-  for (const unsigned char byte : content) old += byte == kOld ? 1 : 0;
+  for (const std::byte byte : content) old += byte == std::byte{kOld} ? 1 : 0;
   return fmt::format("{}; {} of {} bytes are what its owner wrote", ended, old, content.size());
+}
+
+/// Has an event behind a kernel of some seconds, for others to wait for.
+void begin_event(const Part& part) {
+  const Kernels kernels(part);
+  const LongKernel kernel(part, kernels);
+  cuda::EventPool pool(part.context, 1);
+  part.place().event = pool.handles()[0];
+  part.barrier();
+  const Mark before(part);
+  run_until_killed(kernel, before);
+  pool.record(part.stream.handle());
+  Board::wait_until([&] { return before.passed(); });
+  part.barrier();
+  await_death();
 }
 
 void survive_event(const Part& part) {
@@ -140,17 +159,35 @@ void survive_event(const Part& part) {
 
 void answer_death_event(const Part& part) {
   if (part.rank == 0) survive_event(part);
-  const Kernels kernels(part);
-  const LongKernel kernel(part, kernels);
-  cuda::EventPool pool(part.context, 1);
-  part.place().event = pool.handles()[0];
+  begin_event(part);
+}
+
+// Rank 2 dies, rank 1 ends as programs do while its stream waits for that one's event, and rank 0 looks on.
+void answer_death_exit(const Part& part) {
+  if (part.rank == 2) begin_event(part);
   part.barrier();
-  const Mark before(part);
-  run_until_killed(kernel, before);
-  pool.record(part.stream.handle());
-  Board::wait_until([&] { return before.passed(); });
+  if (part.rank == 1) {
+    const cuda::ImportedEvents events(part.context, std::span(&part.place(2).event, 1), 2);
+    part.barrier();
+    events.wait(cuda::EventTicket{}, part.stream.handle());
+    part.place().count.store(1, std::memory_order_release);
+    Board::wait_until([&] { return part.place(0).count.load(std::memory_order_acquire) == 1; });
+    std::exit(0);
+  }
+  const Victim ends(part, 1);
+  const Victim dies(part, 2);
   part.barrier();
-  await_death();
+  Board::wait_until([&] { return part.place(1).count.load(std::memory_order_acquire) == 1; });
+  dies.kill();
+  const auto begin = Part::Clock::now();
+  part.place().count.store(1, std::memory_order_release);
+  const double patience = patience_of(part);
+  const bool ended = ends.await_death(static_cast<int>(patience * 1e3));
+  part.report(answered("exit() while a stream waits for its event",
+                       ended ? fmt::format("ends after {:.3f} ms", seconds_since(begin) * 1e3)
+                             : fmt::format("hangs: not over after {} s", patience)));
+  ends.kill();
+  leave();
 }
 
 void answer_death_memory(const Part& part) {

@@ -4,11 +4,19 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "cuda/kernels/kernel_image.hpp"
 
 namespace rondo::bench {
 
 using cuda::Driver;
+
+std::string name_of(const Part& part, cuda::Result result) {
+  const char* name = nullptr;
+  if (part.driver().cuGetErrorName(result, &name) != cuda::Result::success || name == nullptr) name = "unknown";
+  return fmt::format("{} ({})", name, static_cast<unsigned>(result));
+}
 
 DeviceBuffer::DeviceBuffer(const Part& part, std::size_t bytes) : part_(part), bytes_(bytes) {
   const Driver& driver = part.driver();

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "bench/probe/part.hpp"
@@ -10,6 +11,9 @@
 namespace rondo::bench {
 
 inline void* device_pointer(cuda::Address address) { return reinterpret_cast<void*>(address); }
+
+/// "CUDA_SUCCESS (0)"
+std::string name_of(const Part& part, cuda::Result result);
 
 /// An allocation, with zeros in it.
 class DeviceBuffer {

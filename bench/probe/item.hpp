@@ -13,7 +13,7 @@ struct Item {
   const char* question;
   std::vector<int> ranks;       ///< numbers of processes, one run for each
   void (*answer)(const Part&);  ///< what each of them does
-  /// Rank 1 is killed in it, or may end in some other way, and the others may end as they like: that is the answer.
+  /// Others than rank 0 are killed in it, or may end in some other way: that is the answer.
   bool deadly = false;
 };
 
@@ -27,10 +27,12 @@ void answer_wait_value(const Part& part);
 void answer_spinning(const Part& part);
 void answer_host_calls(const Part& part);
 void answer_open_memory(const Part& part);
+void answer_beside_kernel(const Part& part);
 void answer_copies(const Part& part);
 void answer_round_trip(const Part& part);
 void answer_reductions(const Part& part);
 void answer_death_event(const Part& part);
+void answer_death_exit(const Part& part);
 void answer_death_memory(const Part& part);
 void answer_death_kernel(const Part& part);
 void answer_free_mapped(const Part& part);

@@ -36,6 +36,8 @@
 using namespace rondo;
 using namespace rondo::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -213,13 +215,14 @@ TEST_CASE("the probe answers every item, in a table and a report, and leaves not
 TEST_CASE("what becomes of a process whose peer dies is said, a hang too", "[cuda][probe][stand-in]") {
   if (!can_run() || !is_stand_in()) return;
   const ReportFile file;
-  const Outcome outcome =
-      probe("--items death_event,death_memory,death_kernel,free_mapped --json " + file.path, "FAKECUDA_STRICT=0");
+  const Outcome outcome = probe(
+      "--items death_event,death_exit,death_memory,death_kernel,free_mapped --json " + file.path, "FAKECUDA_STRICT=0");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   const nlohmann::json report = file.json();
   CHECK(answer_to(report, "the stream that waits for its event") == "hangs: not ready after 1 s");
   CHECK_THAT(answer_to(report, "another stream of the survivor"), ContainsSubstring("CUDA_SUCCESS (0) after"));
+  CHECK_THAT(answer_to(report, "exit() while a stream waits for its event"), StartsWith("ends after"));
   CHECK_THAT(answer_to(report, "its memory, when it is dead"), ContainsSubstring("4096 of 4096 bytes are what"));
   CHECK_THAT(answer_to(report, "the survivor's next kernel"), ContainsSubstring("CUDA_SUCCESS (0) after"));
   CHECK(answer_to(report, "cuMemFree by the owner") == "CUDA_SUCCESS (0)");
@@ -229,6 +232,22 @@ TEST_CASE("what becomes of a process whose peer dies is said, a hang too", "[cud
   const Outcome strict = probe("--items free_mapped");
   CHECK(strict.status == 0);
   CHECK_THAT(strict.output, ContainsSubstring("the owner did not survive it"));
+}
+
+TEST_CASE("calls that wait for what is queued are told from others", "[cuda][probe][stand-in]") {
+  if (!can_run() || !is_stand_in()) return;
+  const ReportFile file;
+  const Outcome outcome = probe("--items beside_kernel --json " + file.path);
+  INFO(outcome.output);
+  REQUIRE(outcome.status == 0);
+  const nlohmann::json report = file.json();
+  for (const auto& figure : report["figures"]) {
+    if (figure["item"] == "beside_kernel") CHECK_THAT(figure["answer"].get<std::string>(), StartsWith("CUDA_SUCCESS"));
+  }
+  for (const char* const call :
+       {"cuMemFree", "cuMemFreeHost", "cuMemHostUnregister", "cuMemcpyDtoHAsync behind it, not pinned"}) {
+    CHECK_THAT(answer_to(report, call), EndsWith(", when the kernel had ended"));
+  }
 }
 
 TEST_CASE("an item that fails is named with the reason, and the others are answered", "[cuda][probe][stand-in]") {

@@ -17,6 +17,7 @@
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/collective_buffers.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/virtual_memory.hpp"
 #include "tests/support/ranks.hpp"
 
 namespace rondo::testing {
@@ -292,10 +293,35 @@ void misaligned(Communicator& world) {
   }
 }
 
+/// Memory that others cannot map goes through the host: of rank 0 alone, or of all.
+void unmappable(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kCount = 70'001;
+  const Unmappable memory(device, kCount * sizeof(std::int64_t));
+  Both<std::int64_t> ordinary(world, device, kCount, 0), wanted(world, device, kCount, 0);
+  for (const bool of_all : {false, true}) {
+    for (const cuda::Address address : memory.addresses()) {
+      ordinary.fill(world.rank());
+      const auto host = ordinary.host();
+      device.write(address, std::as_bytes(host));
+      const device_span<std::int64_t> given(reinterpret_cast<std::int64_t*>(address), kCount, stream_of(device));
+      const auto in = of_all || world.rank() == 0 ? given : ordinary.device();
+      all_reduce(world, in, wanted.device(), sum);
+      all_reduce(world, std::span<const std::int64_t>(host), wanted.host(), sum);
+      wanted.check("a sum of memory that cannot be mapped");
+      broadcast(world, in, 0);
+      broadcast(world, host, 0);
+      const auto got = device.content(cuda::address_of(in.data()), kCount * sizeof(std::int64_t));
+      require(std::memcmp(got.data(), host.data(), got.size()) == 0, "a broadcast of memory that cannot be mapped");
+    }
+  }
+}
+
 }  // namespace
 
 Acts collective_blocks() {
   return {
+      {"unmappable", unmappable},
       {"misaligned", misaligned},
       {"default-streams", default_streams},
       {"many-direct", many_direct},

@@ -69,6 +69,16 @@ TEST_CASE("collectives of ranks of one process go through the host, and the log 
   }
 }
 
+TEST_CASE("collectives on memory that others cannot map go through the host, and the log says why once",
+          "[cuda][collectives]") {
+  const auto ended = run_ranks(COLLECTIVE_RANK, 3, "unmappable");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, ContainsSubstring("memory pool") && ContainsSubstring("it is managed") &&
+                            ContainsSubstring("cuMemCreate, perhaps"));
+  CHECK(lines_of(without_missing_kernels(ended.err)).size() <= 9);
+}
+
 TEST_CASE("elements that are not aligned are summed by the host, and the log says so", "[cuda][collectives]") {
   const auto ended = run_ranks(COLLECTIVE_RANK, 3, "misaligned");
   INFO(ended.out << ended.err);

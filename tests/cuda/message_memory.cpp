@@ -103,25 +103,13 @@ void registered(Communicator& world) {
 
 /// Memory that others cannot map goes through the host, again and again.
 void unmappable(Communicator& world) {
-  using cuda::Address;
-  using cuda::Result;
-  using cuda::StreamHandle;
   const DeviceUnderTest device(own_device(world));
   const auto [right, left] = Neighbours(world);
   constexpr std::size_t kBytes = 5000;
-  constexpr unsigned kForAll = 1;
   const Buffer in(world, kBytes);
-  const cuda::Current current(device.context);
-  Address pooled = 0, managed = 0;
-  require(driver_function<Result(Address*, std::size_t, StreamHandle)>("cuMemAllocAsync")(
-              &pooled, kBytes, device.stream.handle()) == Result::success,
-          "memory of a pool");
-  require(driver_function<Result(Address*, std::size_t, unsigned)>("cuMemAllocManaged")(&managed, kBytes, kForAll) ==
-              Result::success,
-          "managed memory");
-  const VirtualMemory created(own_device(world), kBytes);
+  const Unmappable memory(device, kBytes);
   for (int round = 0; round < 5; ++round) {
-    for (const Address address : {pooled, created.address(), managed}) {
+    for (const cuda::Address address : memory.addresses()) {
       const auto sent = pattern(world.rank(), round, kBytes);
       device.write(address, sent);
       const device_span<std::byte> out(reinterpret_cast<std::byte*>(address), kBytes, stream_of(device));
@@ -129,8 +117,6 @@ void unmappable(Communicator& world) {
       check(device, in, 0, pattern(left, round, kBytes), "memory that cannot be mapped");
     }
   }
-  driver_function<Result(Address, StreamHandle)>("cuMemFreeAsync")(pooled, device.stream.handle());
-  device.driver().must(device.driver().cuMemFree, managed);
 }
 
 /// More memory of others than rank 1 may map at a time, in turn.

@@ -37,4 +37,18 @@ VirtualMemory::~VirtualMemory() {
   driver_function<AddressFree>("cuMemAddressFree")(address_, bytes_);
 }
 
+Unmappable::Unmappable(const DeviceUnderTest& device, std::size_t bytes)
+    : device_(device), current_(device.context), created_(device.context.device(), bytes) {
+  using Pooled = cuda::Result(cuda::Address*, std::size_t, cuda::StreamHandle);
+  using Managed = cuda::Result(cuda::Address*, std::size_t, unsigned);
+  constexpr unsigned kForAll = 1;
+  must<Pooled>("cuMemAllocAsync", &pooled_, bytes, device.stream.handle());
+  must<Managed>("cuMemAllocManaged", &managed_, bytes, kForAll);
+}
+
+Unmappable::~Unmappable() {
+  driver_function<cuda::Result(cuda::Address, cuda::StreamHandle)>("cuMemFreeAsync")(pooled_, device_.stream.handle());
+  device_.driver().cuMemFree(managed_);
+}
+
 }  // namespace rondo::testing

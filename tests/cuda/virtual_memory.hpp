@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 
+#include "cuda/context.hpp"
 #include "cuda/driver_types.hpp"
 
 /// Device memory whose addresses and bytes are had apart and then brought together, of which rondo itself has none.
@@ -52,6 +54,27 @@ class VirtualMemory {
  private:
   std::size_t bytes_;
   cuda::Address address_ = 0;
+};
+
+class DeviceUnderTest;
+
+/// Memory of each kind that other processes cannot map, so many bytes: of a pool, virtual, managed.
+class Unmappable {
+ public:
+  /// Throws std::runtime_error.
+  Unmappable(const DeviceUnderTest& device, std::size_t bytes);
+  ~Unmappable();
+  Unmappable(const Unmappable&) = delete;
+  Unmappable& operator=(const Unmappable&) = delete;
+
+  std::array<cuda::Address, 3> addresses() const noexcept { return {pooled_, created_.address(), managed_}; }
+
+ private:
+  const DeviceUnderTest& device_;
+  const cuda::Current current_;
+  const VirtualMemory created_;
+  cuda::Address pooled_ = 0;
+  cuda::Address managed_ = 0;
 };
 
 }  // namespace rondo::testing

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <string>
@@ -24,6 +25,14 @@ namespace {
 
 /// As many floats as go in windows and pieces, by a rendezvous, or are read where they are.
 constexpr std::size_t kMany = 300'001;
+
+/// Those of ranks that share memory among them, where these do.
+std::vector<Algorithm> every_algorithm_of(Collective collective, Transport transport) {
+  const auto by_messages = algorithms_of(collective), shared = shared_algorithms_of(collective);
+  std::vector<Algorithm> algorithms(by_messages.begin(), by_messages.end());
+  if (transport == Transport::shm) algorithms.insert(algorithms.end(), shared.begin(), shared.end());
+  return algorithms;
+}
 
 /// Values of many magnitudes and all digits that a float has, so that every other order of the sum has other bits.
 template <typename T>
@@ -120,28 +129,48 @@ TEST_CASE("each algorithm gives all ranks the same bits in every run, whatever t
   Config config;
   config.transport = GENERATE(Transport::shm, Transport::tcp);
   const int size = GENERATE(2, 3, 5);
-  const auto body = [](Communicator& world) {
+  const auto body = [&config](Communicator& world) {
     std::minstd_rand delays(static_cast<unsigned>(world.rank()) + 1);
+    const auto same_in_all = [&](int runs, const std::string& what, const std::function<void(std::span<float>)>& run,
+                                 std::size_t count) {
+      std::vector<float> first(count), next(count);
+      for (int i = 0; i < runs; ++i) {
+        dawdle(delays);
+        run(i == 0 ? first : next);
+        require(i == 0 || next == first, "other bits in another run of " + what);
+      }
+      return first;
+    };
     const auto check_runs = [&](std::size_t count, int runs, const Options& options) {
       const std::string what = std::to_string(count) + " elements by " + std::string(to_string(options.algorithm));
       const std::vector<float> input = values<float>(world.rank(), count);
-      std::vector<float> first;
-      for (int run = 0; run < runs; ++run) {
-        auto data = input;
-        dawdle(delays);
-        all_reduce(world, std::span(data), sum, options);
-        if (run == 0) first = data;
-        require(data == first, "other bits in another run of " + what);
-      }
+      const auto all_reduced = same_in_all(
+          runs, "all_reduce of " + what,
+          [&](std::span<float> out) { all_reduce(world, std::span(input), out, sum, options); }, count);
       std::vector<float> of_all(count * static_cast<std::size_t>(world.size()));
-      all_gather(world, std::span<const float>(first), std::span(of_all));
+      all_gather(world, std::span<const float>(all_reduced), std::span(of_all));
       for (auto own = of_all.begin(); own != of_all.end(); own += static_cast<std::ptrdiff_t>(count)) {
-        require(std::equal(first.begin(), first.end(), own), "other bits on another rank of " + what);
+        require(std::equal(all_reduced.begin(), all_reduced.end(), own), "other bits on another rank of " + what);
       }
     };
-    for (const Algorithm algorithm : algorithms_of(Collective::all_reduce)) {
+    for (const Algorithm algorithm : every_algorithm_of(Collective::all_reduce, config.transport)) {
       for (const std::size_t chunk : {0U, 1000U}) check_runs(3001, rounds(20), {algorithm, chunk});
       check_runs(kMany, rounds(8), {algorithm});
+    }
+    for (const std::size_t count : {std::size_t{3001}, kMany / 4}) {
+      const std::vector<float> input = values<float>(world.rank(), count * static_cast<std::size_t>(world.size()));
+      const std::span<const float> whole(input), block = whole.first(count);
+      for (const Algorithm algorithm : every_algorithm_of(Collective::reduce, config.transport)) {
+        same_in_all(
+            rounds(8), "reduce by " + std::string(to_string(algorithm)),
+            [&](std::span<float> out) { reduce(world, block, out, sum, 1, {algorithm}); },
+            world.rank() == 1 ? count : 0);
+      }
+      for (const Algorithm algorithm : every_algorithm_of(Collective::reduce_scatter, config.transport)) {
+        same_in_all(
+            rounds(8), "reduce_scatter by " + std::string(to_string(algorithm)),
+            [&](std::span<float> out) { reduce_scatter(world, whole, out, sum, {algorithm}); }, count);
+      }
     }
   };
   run_ranks(size, body, config);

@@ -3,8 +3,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <functional>
@@ -25,18 +25,14 @@ using namespace rondo::testing;
 
 namespace {
 
-/// Memory that is out of reach until somebody goes there.
+/// Memory that is out of reach until this thread, which alone may, goes there.
 class Trap {
  public:
   explicit Trap(std::span<std::byte> memory) : memory_(memory) {
-    for (std::atomic<Trap*>& place : set) {
-      Trap* none = nullptr;
-      if (!place.compare_exchange_strong(none, this)) continue;
-      place_ = &place;
-      protect(PROT_NONE);
-      return;
-    }
-    throw std::runtime_error("too many traps");
+    place_ = std::find(set.begin(), set.end(), nullptr);
+    if (place_ == set.end()) throw std::runtime_error("too many traps");
+    *place_ = this;
+    protect(PROT_NONE);
   }
   ~Trap() {
     protect(PROT_READ | PROT_WRITE);
@@ -60,11 +56,12 @@ class Trap {
  private:
   void protect(int access) { ::mprotect(memory_.data(), memory_.size(), access); }
 
-  static inline std::array<std::atomic<Trap*>, 16> set{};
+  using Set = std::array<Trap*, 8>;
+  static inline thread_local Set set{};
 
   const std::span<std::byte> memory_;
-  std::atomic<Trap*>* place_ = nullptr;
-  std::atomic<bool> sprung_{false};
+  Set::iterator place_ = nullptr;
+  volatile bool sprung_ = false;
 };
 
 constexpr std::size_t kBlock = std::size_t{64} << 10;  // whole pages, and worth it

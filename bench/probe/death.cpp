@@ -50,12 +50,9 @@ class Victim {
   detail::Descriptor life_;
 };
 
-/// Longer than anything takes that ends at all, in seconds.
-double patience_of(const Part& part) { return part.pick(10.0, 1.0); }
-
 /// Asks until the answer is another than "not ready", or for so long that it never will be.
 std::string await(const Part& part, const std::function<cuda::Result()>& ask) {
-  const double patience = patience_of(part);
+  const double patience = part.pick(10.0, 1.0);
   const auto begin = Part::Clock::now();
   cuda::Result result = ask();
   while (result == cuda::Result::not_ready && seconds_since(begin) < patience) {
@@ -181,11 +178,11 @@ void answer_death_exit(const Part& part) {
   dies.kill();
   const auto begin = Part::Clock::now();
   part.place().count.store(1, std::memory_order_release);
-  const double patience = patience_of(part);
-  const bool ended = ends.await_death(static_cast<int>(patience * 1e3));
+  constexpr int kPatienceSeconds = 10;
+  const bool ended = ends.await_death(kPatienceSeconds * 1000);
   part.report(answered("exit() while a stream waits for its event",
                        ended ? fmt::format("ends after {:.3f} ms", seconds_since(begin) * 1e3)
-                             : fmt::format("hangs: not over after {} s", patience)));
+                             : fmt::format("hangs: not over after {} s", kPatienceSeconds)));
   ends.kill();
   leave();
 }

@@ -76,8 +76,8 @@ using namespace rondo::testing;
 
 namespace {
 
-constexpr int kWarm = 600;    // beyond the first credit, which makes its frame
-constexpr int kSteps = 1000;  // in a stretch
+constexpr int kWarm = 600;                     // beyond the first credit, which makes its frame
+constexpr int kSteps = SANITIZED ? 100 : 300;  // in a stretch
 
 /// Skips the test where the kernel does not tell, or where it takes a call to know what time it is.
 bool calls_are_noted() {

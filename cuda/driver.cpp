@@ -41,7 +41,7 @@ std::string initialise(const Driver& driver) {
 
 std::string Driver::version() const {
   int version = 0;
-  must(cuDriverGetVersion, &version);
+  if (cuDriverGetVersion(&version) != Result::success) return "CUDA ?";
   return fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
 }
 

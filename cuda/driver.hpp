@@ -115,7 +115,7 @@ struct Driver {
     if (result != Result::success) fail(call.name, result, facts);
   }
 
-  /// "CUDA 13.0": what it was made for, and knows the kernels of. Throws CudaError.
+  /// "CUDA 13.0": what it was made for, and knows the kernels of; "CUDA ?" where it does not tell.
   std::string version() const;
 
   [[noreturn]] void fail(const char* call, Result result, const CudaFacts& facts = {}) const;

@@ -73,8 +73,7 @@ Result cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
 
 Result cuStreamIsCapturing(StreamHandle stream, CaptureStatus* status) {
   if (const Result result = entered_in_context("cuStreamIsCapturing"); result != Result::success) return result;
-  // "Legacy": that of all threads.
-  const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= 1;
+  const bool is_default = reinterpret_cast<std::uintptr_t>(stream) <= kDefaultOfAll;
   if (is_default && captures_for_default(current_device())) return Result::capture_implicit;
   *status = stream_of(stream).capturing() ? CaptureStatus::active : CaptureStatus::none;
   return Result::success;

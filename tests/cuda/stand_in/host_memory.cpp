@@ -17,8 +17,8 @@ constexpr const char* kName = "host block(s)";
 
 struct PinnedBlock {
   int device = 0;
-  std::size_t size = 0;
-  std::unique_ptr<std::byte[]> bytes;
+  std::size_t bytes = 0;
+  std::unique_ptr<std::byte[]> memory;
 };
 
 struct HostMemory {
@@ -53,27 +53,27 @@ RegisteredMemory& registered() {
   return *state;
 }
 
-/// Whether this many bytes lie in one of the ranges, which know their length.
-template <typename Ranges, typename Begin, typename Length>
-bool lie_in(const Ranges& ranges, Begin begin, std::size_t bytes, Length length) {
+/// Whether this many bytes lie in one of the ranges.
+template <typename Range>
+bool lie_in(const std::map<Address, Range>& ranges, Address begin, std::size_t bytes) {
   const auto after = ranges.upper_bound(begin);
   if (after == ranges.begin()) return false;
   const auto& [first, range] = *std::prev(after);
-  const auto offset = static_cast<std::size_t>(begin - first);
-  return offset <= length(range) && bytes <= length(range) - offset;
+  const std::size_t offset = begin - first;
+  return offset <= range.bytes && bytes <= range.bytes - offset;
 }
 
 }  // namespace
 
 bool is_registered(Address address, std::size_t bytes) {
   const std::scoped_lock lock(registered().mutex);
-  return lie_in(registered().ranges, address, bytes, [](const Registered& range) { return range.bytes; });
+  return lie_in(registered().ranges, address, bytes);
 }
 
 bool is_pinned(Address address, std::size_t bytes) {
   if (is_registered(address, bytes)) return true;
   const std::scoped_lock lock(host_memory().mutex);
-  return lie_in(host_memory().blocks, address, bytes, [](const PinnedBlock& block) { return block.size; });
+  return lie_in(host_memory().blocks, address, bytes);
 }
 
 }  // namespace rondo::stand_in
@@ -89,7 +89,7 @@ Result cuMemHostAlloc(void** address, std::size_t bytes, unsigned) {
   if (const Result result = entered_in_context("cuMemHostAlloc"); result != Result::success) return result;
   if (bytes == 0) return Result::invalid_value;
   PinnedBlock block{current_device(), bytes, std::unique_ptr<std::byte[]>(new std::byte[bytes])};
-  *address = block.bytes.get();
+  *address = block.memory.get();
   HostMemory& state = host_memory();
   const std::scoped_lock lock(state.mutex);
   count_live(block.device, kName, 1);
@@ -111,7 +111,7 @@ Result cuMemFreeHost(void* address) {
     return Result::invalid_value;
   }
   count_live(found->second.device, kName, -1);
-  state.pinned -= found->second.size;
+  state.pinned -= found->second.bytes;
   state.blocks.erase(found);
   return Result::success;
 }

@@ -123,14 +123,12 @@ std::shared_ptr<StreamState> make_stream(Streams& state, int device, bool is_blo
 StreamState& stream_of(StreamHandle handle) {
   Streams& state = streams();
   const std::scoped_lock lock(state.mutex);
-  // The names that a driver has for its default streams.
   const auto name = reinterpret_cast<std::uintptr_t>(handle);
-  constexpr std::uintptr_t kOfAll = 1, kOfThread = 2;
-  if (name > kOfThread) {
+  if (name > kDefaultOfThread) {
     if (!state.all.contains(handle)) mistake("a stream is used after it was destroyed");
     return *handle;
   }
-  const std::thread::id thread = name > kOfAll ? std::this_thread::get_id() : std::thread::id{};
+  const std::thread::id thread = name > kDefaultOfAll ? std::this_thread::get_id() : std::thread::id{};
   std::shared_ptr<StreamState>& stream = state.default_streams[{current_device(), thread}];
   if (stream == nullptr) stream = make_stream(state, current_device(), true);
   return *stream;

@@ -50,6 +50,9 @@ struct StreamState {
 
 namespace rondo::stand_in {
 
+/// The names that a driver has for its default streams: that of all threads, which is null, too, and that of each.
+inline constexpr std::uintptr_t kDefaultOfAll = 1, kDefaultOfThread = 2;
+
 /// The stream that a handle means, null being the default one of the current device. Mistake: it was destroyed.
 cuda::StreamState& stream_of(cuda::StreamHandle handle);
 /// Blocks until all streams of a device are idle, in this process.

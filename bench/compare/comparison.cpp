@@ -24,9 +24,10 @@ std::optional<Standing> standing_of(const Entry& entry, int ranks, const Loop& l
   if (trouble != series->second.troubles.end())
     standing.trouble = trouble->second;
   else if (times != series->second.microseconds.end())
-    standing.microseconds = summarise(times->second).p50;
+    standing.rounds = times->second;
   else
     return std::nullopt;
+  if (!standing.rounds.empty()) standing.microseconds = summarise(standing.rounds).p50;
   return standing;
 }
 

@@ -36,7 +36,8 @@ struct Entry {
 /// What one library did in one cell: its best variant's median over the rounds, or why there is none.
 struct Standing {
   std::optional<double> microseconds;
-  std::string variant;  ///< that has this time
+  std::vector<double> rounds;  ///< the times that it is the median of, as they came
+  std::string variant;         ///< that has this time
   std::string trouble;
 };
 

@@ -86,6 +86,7 @@ std::string device_lines(const FoundDevices& found) {
 
 Json to_json(const Standing& standing) {
   Json object{{"us", standing.microseconds ? Json(*standing.microseconds) : Json(nullptr)},
+              {"rounds_us", standing.rounds},
               {"variant", standing.variant}};
   if (!standing.trouble.empty()) object["trouble"] = standing.trouble;
   return object;

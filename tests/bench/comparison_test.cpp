@@ -143,6 +143,7 @@ TEST_CASE("the comparison's JSON has every cell with all libraries", "[bench]") 
   CHECK(cell["ranks"] == 4);
   CHECK(cell["bytes"] == 8);
   CHECK(cell["rondo"]["us"] == 5.0);
+  CHECK(cell["rondo"]["rounds_us"] == std::vector<double>{4, 90, 5});
   CHECK(cell["peers"]["openmpi"]["variant"] == "yield");
   CHECK(cell["peers"]["gloo"]["us"].is_null());
   CHECK(cell["peers"]["gloo"]["trouble"] == "over 3 s");

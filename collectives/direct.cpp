@@ -9,13 +9,6 @@
 namespace rondo::detail {
 namespace {
 
-// Shorter blocks are copied twice in less time than the system takes to copy them once.
-constexpr std::size_t kLeastFetched = std::size_t{64} << 10;
-// A root's, which goes on when it has laid out its block.
-constexpr std::size_t kLeastBroadcastFetched = std::size_t{128} << 10;
-// In turns on a core, many at a time are laid out and taken.
-constexpr std::size_t kLeastFetchedFromAllInCrowd = std::size_t{256} << 10;
-
 /// What one rank does in one collective by `direct`: what it lays out of a window, and from whom it takes what. A
 /// window is `count` elements from `begin` on: of the vector, or of every rank's block.
 class Direct : public DirectMoves {
@@ -93,11 +86,8 @@ class Direct : public DirectMoves {
     return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce;
   }
   /// Worth trying: the same answer on every rank.
-  bool may_expose() const { return pulls() || (port_.may_be_mapped() && length_bytes() >= least_mapped()); }
-  /// Worth fetching.
-  bool pulls() const {
-    return port_.readable().value_or(true) && fetches_blocks(plan_.collective, size_, port_.crowded(), length_bytes());
-  }
+  bool may_expose() const { return may_fetch() || (port_.may_be_mapped() && length_bytes() >= least_mapped()); }
+  bool may_fetch() const { return plan_.algorithm == Algorithm::fetched && port_.readable().value_or(true); }
   /// Of a collective of even shares.
   Script script() const {
     Script script;
@@ -193,7 +183,7 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   }
   if (overwritten) co_return;
   if (!mapped) {
-    if (!direct.pulls()) co_return;
+    if (!direct.may_fetch()) co_return;
     if (!port.readable()) {
       Task found = find_readable(port, step);
       co_await found;
@@ -282,19 +272,6 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
     case Collective::reduce_scatter:
     case Collective::all_to_all: return static_cast<std::size_t>(ranks);
     default: return 1;
-  }
-}
-
-bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept {
-  const bool two = ranks == 2 && !crowded;
-  switch (collective) {
-    case Collective::scatter: return block_bytes >= kLeastFetched;
-    case Collective::all_to_all: return block_bytes >= (crowded ? kLeastFetchedFromAllInCrowd : kLeastFetched);
-    // What many read is copied for all of them together sooner than by the system for each.
-    case Collective::all_gather: return two && block_bytes >= kLeastFetched;
-    case Collective::broadcast: return two && block_bytes >= kLeastBroadcastFetched;
-    // A root would fetch alone what otherwise all lay out for it at the same time.
-    default: return false;
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace rondo::detail {
 
-/// The collective of `plan`, by one of the two algorithms for ranks that share memory. P ranks, n bytes of the whole
+/// The collective of `plan`, by one of the three algorithms for ranks that share memory. P ranks, n bytes of the whole
 /// vector, m of a rank's block.
 ///
 /// `direct`: every rank lays out what others need of it, and takes what it needs of the others: one wait. A vector
@@ -19,10 +19,11 @@ namespace rondo::detail {
 ///     accesses per rank    all_reduce (P + 3) n, broadcast 2n, all_gather 2m + 2(P-1)m, all_to_all 4(P-1)m, ...
 ///     limits               none: operands are combined in rank order
 ///
-/// Long blocks that are only moved are not laid out: their readers fetch them out of their owner's memory, where the
-/// system allows that (2(P-1)m accesses instead of 4(P-1)m), and the owner waits for them; who
-/// cannot read them after all gets them as messages. So is the vector of a broadcast between two ranks with a core
-/// each.
+/// `fetched` (what is only moved): nothing is laid out. Readers fetch what they need out of its owner's memory, for
+/// which the owner waits. Who cannot read it after all gets it as a message; where the system does not allow reading,
+/// it is `direct`.
+///
+///     accesses per rank    broadcast n, all_gather 2m + 2(P-1)m, all_to_all 2(P-1)m, ...
 ///
 /// `sliced` (all_reduce, reduce): see `run_sliced`.
 ///
@@ -34,8 +35,6 @@ Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& beg
 
 /// Blocks, or whole vectors, that a rank lays out in a window of `direct`.
 std::size_t shares_laid_out(Collective collective, int ranks) noexcept;
-/// Whether `direct` has blocks of so many bytes fetched by their readers, where the system allows that.
-bool fetches_blocks(Collective collective, int ranks, bool crowded, std::size_t block_bytes) noexcept;
 
 /// The whole of a short `direct` collective, if nobody is far behind: without a coroutine, without a word to the
 /// engine. False: it has not been done, but for what `begun` says.

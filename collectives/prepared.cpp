@@ -28,16 +28,27 @@ bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm 
   return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
 }
 
+/// Whether it may be that a rank has no elements where others have some, and does not know where those are.
+bool may_be_on_either_side(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
+  if (!request.by_counts || !(request.in_side.is_found || request.out_side.is_found)) return false;
+  if (request.collective == Collective::all_to_all) return true;
+  if (request.collective != Collective::scatter && request.collective != Collective::gather) return false;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (rank != request.root && arguments.blocks.count(rank) == 0) return true;
+  }
+  return false;
+}
+
 /// The call's wish, else the configuration's where it is possible, else the table's answer.
 Choice choice_for(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
   const Engine::Settings& settings = group.engine().settings();
   Question question = question_for(request.collective, group);
-  // What I send in all_to_all by counts is not what others send, and who sends nothing may not know on which side the
+  // What I send in all_to_all by counts is not what others send, and who has nothing may not know on which side the
   // others are: a question that all ranks ask alike leaves both out.
   const bool agreed = request.collective != Collective::all_to_all || !request.by_counts;
   question.bytes = agreed ? arguments.blocks.total() * request.element_bytes : 0;
   question.by_counts = !agreed;
-  question.on_device = agreed && request.on_device();
+  question.on_device = agreed && request.on_device() && !may_be_on_either_side(request, arguments, group);
   question.commutative = request.reduction.commutative();
   question.one_host &= agreed;
   question.deterministic = is_deterministic(request, group);
@@ -56,17 +67,6 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
                 (configured ? "RONDO_ALGORITHM: " : "") + error.cause(),
                 {group.rank(), -1, std::string(to_string(request.collective)), 0, 0, 0, {}});
   }
-}
-
-/// Whether it may be that a rank has no elements where others have some, and does not know where those are.
-bool may_be_on_either_side(const CollectiveCall& request, const Arguments& arguments, const Group& group) {
-  if (!request.by_counts || !(request.in_side.is_found || request.out_side.is_found)) return false;
-  if (request.collective == Collective::all_to_all) return true;
-  if (request.collective != Collective::scatter && request.collective != Collective::gather) return false;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    if (rank != request.root && arguments.blocks.count(rank) == 0) return true;
-  }
-  return false;
 }
 
 Call call_for(const CollectiveCall& request, const Arguments& arguments, const Choice& choice, const Group& group) {

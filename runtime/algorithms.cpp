@@ -19,6 +19,7 @@ constexpr Algorithm kAllToAll[] = {pairwise, linear};
 constexpr Algorithm kBarrier[] = {dissemination, linear};
 constexpr Algorithm kDirect[] = {direct};
 constexpr Algorithm kDirectOrSliced[] = {direct, sliced};
+constexpr Algorithm kDirectOrFetched[] = {direct, fetched};
 
 bool holds(std::span<const Algorithm> algorithms, Algorithm algorithm) {
   return std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
@@ -48,7 +49,9 @@ std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept 
     case C::allocate: return {};
     case C::all_reduce:
     case C::reduce: return kDirectOrSliced;
-    default: return kDirect;
+    case C::reduce_scatter:
+    case C::barrier: return kDirect;
+    default: return kDirectOrFetched;
   }
 }
 

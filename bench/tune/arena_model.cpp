@@ -67,11 +67,12 @@ class Collected {
   }
 
   /// Blocks, or whole vectors, that their readers fetch.
-  Parts pulled(double bytes) const {
+  Parts fetched(double bytes) const {
     const Part all{0, own(true) + pull(others() * bytes), Awaits::all};
     switch (question_.collective) {
       case Collective::broadcast:
       case Collective::scatter: return {{0, own(true), Awaits::all}, {0, pull(bytes), Awaits::all}, true};
+      case Collective::gather: return {{0, own(true) + pull(others() * bytes), Awaits::all}, {0, 0, Awaits::all}, true};
       default: return {all, all, true};
     }
   }
@@ -163,9 +164,8 @@ std::optional<double> arena_microseconds(const Question& question, Algorithm alg
   const bool in_blocks = question.collective != Collective::all_reduce && question.collective != Collective::reduce &&
                          question.collective != Collective::broadcast;
   const std::size_t length = question.collective == Collective::barrier ? 0 : in_blocks ? block : question.bytes;
-  const bool direct = algorithm == Algorithm::direct;
-  if (direct && detail::fetches_blocks(question.collective, question.ranks, question.oversubscribed, length)) {
-    clock.window(collected.pulled(static_cast<double>(length)));
+  if (algorithm == Algorithm::fetched) {
+    clock.window(collected.fetched(static_cast<double>(length)));
     return clock.time();
   }
   clock.copy(collected.own(true), collected.own(false));

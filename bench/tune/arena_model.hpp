@@ -7,14 +7,16 @@
 
 namespace rondo::bench {
 
-/// What `direct` and `sliced` (collectives/direct.cpp) take: a rank moves bytes, meets the others, moves bytes again.
+/// What `direct`, `fetched` and `sliced` (collectives/direct.hpp) take: a rank moves bytes, meets the others, moves
+/// bytes again.
 ///
 ///     T = max(critical path, work of all ranks / cores)
 ///
 /// The critical path is of ranks that have a core each: for every window what is laid out, a meeting, what is taken or
-/// combined, and of `sliced` a second meeting and what is fetched then. While one rank reads a window another may lay
-/// out its next. The work is all of that for all ranks, and a turn for each time that one of them waits for others on
-/// its core. A byte that is copied is accessed twice, one that is combined of P ranks P + 1 times.
+/// combined, and of `sliced` a second meeting and what is taken then; of `fetched` what is fetched between two
+/// meetings. While one rank reads a window another may lay out its next. The work is all of that for all ranks, and a
+/// turn for each time that one of them waits for others on its core. A byte that is copied is accessed twice, one that
+/// is combined of P ranks P + 1 times.
 ///
 /// The constants are those of a virtual machine with two cores, medians that show in
 ///

@@ -38,6 +38,7 @@ enum class Algorithm : std::uint8_t {
   dissemination,
   direct,     ///< of ranks that share memory: everyone reads what the others lay out
   sliced,     ///< the same, each rank combining its slice for all
+  fetched,    ///< of ranks that share memory: who needs a block has the system copy it out of its owner's memory
   two_level,  ///< of ranks on several hosts: in shared memory on each, by messages between them
   leader,     ///< of buffers on a device that ranks share: one combines for all
 };

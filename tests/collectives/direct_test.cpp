@@ -289,6 +289,7 @@ TEST_CASE("long blocks are fetched from their owners, who may use their buffers 
     run_ranks(size, [size](Communicator& world) {
       const auto ranks = static_cast<std::size_t>(size);
       const std::size_t count = 70'001;
+      const Options fetched{.algorithm = Algorithm::fetched};
       std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
       const auto block_of = [](const std::vector<std::uint32_t>& all, int rank) {
         return std::span(all).subspan(static_cast<std::size_t>(rank) * count, count);
@@ -300,17 +301,17 @@ TEST_CASE("long blocks are fetched from their owners, who may use their buffers 
         auto block = vector_of(round + 1000, world.rank(), count);
         const std::size_t own_block = static_cast<std::size_t>(world.rank()) * count;
 
-        scatter(world, std::span<const std::uint32_t>(long_one), std::span(block), root);
+        scatter(world, std::span<const std::uint32_t>(long_one), std::span(block), root, fetched);
         std::fill(long_one.begin(), long_one.end(), 0xdeadbeefU);
         require(block == vector_of(round, root, count, own_block), "scatter");
 
         std::vector<std::uint32_t> all(count * ranks);
-        gather(world, std::span<const std::uint32_t>(block), std::span(all), root);
+        gather(world, std::span<const std::uint32_t>(block), std::span(all), root, fetched);
         std::fill(block.begin(), block.end(), 0xdeadbeefU);
         require(world.rank() != root || all == vector_of(round, root, count * ranks), "gather");
 
         block = vector_of(round, world.rank(), count);
-        broadcast(world, std::span(block), root);
+        broadcast(world, std::span(block), root, fetched);
         const bool right = world.rank() == root || block == vector_of(round, root, count);
         std::fill(block.begin(), block.end(), 0xdeadbeefU);
         require(right, "broadcast");
@@ -321,11 +322,11 @@ TEST_CASE("long blocks are fetched from their owners, who may use their buffers 
             require(std::ranges::equal(block_of(got, from), vector_of(round, from, count, own_block)), what);
           }
         };
-        all_to_all(world, std::span<const std::uint32_t>(mine), std::span(all));
+        all_to_all(world, std::span<const std::uint32_t>(mine), std::span(all), fetched);
         auto in_place = mine;
         std::fill(mine.begin(), mine.end(), 0xdeadbeefU);
         check_exchanged(all, "all_to_all");
-        all_to_all(world, std::span(in_place));
+        all_to_all(world, std::span(in_place), fetched);
         check_exchanged(in_place, "all_to_all in place");
       }
     });

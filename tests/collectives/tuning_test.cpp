@@ -69,6 +69,17 @@ TEST_CASE("on devices one rank combines for all, and chunks are long, unless one
   CHECK(choose(question).algorithm == Algorithm::direct);
 }
 
+TEST_CASE("blocks are fetched out of the host's memory alone", "[collectives][tuning]") {
+  Question question{Collective::scatter, 64U << 20U, 4};
+  question.one_host = true;
+  CHECK(choose(question).algorithm == Algorithm::fetched);
+  question.on_device = true;
+  CHECK(choose(question).algorithm == Algorithm::direct);
+  CHECK_THROWS_WITH(choose(question, Algorithm::fetched),
+                    ContainsSubstring("scatter in the memory of devices has no algorithm fetched, wanted tree, linear, "
+                                      "direct"));
+}
+
 TEST_CASE("all_to_all by counts has no algorithm that must know what others send each other", "[collectives][tuning]") {
   Question question{Collective::all_to_all, 0, 4, true};
   CHECK(choose(question).algorithm == Algorithm::linear);

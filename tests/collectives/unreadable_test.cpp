@@ -25,7 +25,8 @@ namespace {
 constexpr std::size_t kBlock = 70'001;
 constexpr std::uint32_t kSpoiled = 0xdeadbeef;
 constexpr Collective kFetching[] = {Collective::scatter, Collective::all_to_all, Collective::all_gather,
-                                    Collective::broadcast};
+                                    Collective::gather, Collective::broadcast};
+constexpr Options kFetched{.algorithm = Algorithm::fetched};
 
 using Words = std::span<std::uint32_t>;
 
@@ -52,21 +53,26 @@ void one(Communicator& world, Collective collective, int root, Words owned) {
   bool right = true;
   switch (collective) {
     case Collective::scatter:
-      scatter(world, std::span<const std::uint32_t>(owned), block(got, 0), root);
+      scatter(world, std::span<const std::uint32_t>(owned), block(got, 0), root, kFetched);
       right = counts_from(block(got, 0), first_of(root) + my_part);
       break;
     case Collective::all_to_all:
-      all_to_all(world, std::span<const std::uint32_t>(owned), Words(got));
+      all_to_all(world, std::span<const std::uint32_t>(owned), Words(got), kFetched);
       for (int from = 0; from < world.size(); ++from) right &= counts_from(block(got, from), first_of(from) + my_part);
       break;
     case Collective::all_gather:
-      all_gather(world, std::span<const std::uint32_t>(block(owned, 0)), Words(got));
+      all_gather(world, std::span<const std::uint32_t>(block(owned, 0)), Words(got), kFetched);
       for (int from = 0; from < world.size(); ++from) right &= counts_from(block(got, from), first_of(from));
       fill(block(owned, me), first_of(me));
-      all_gather(world, owned);
+      all_gather(world, owned, kFetched);
       for (int from = 0; from < world.size(); ++from) right &= counts_from(block(owned, from), first_of(from));
       break;
-    default: broadcast(world, owned, root); right = counts_from(owned, first_of(root));
+    case Collective::gather:
+      gather(world, std::span<const std::uint32_t>(block(owned, 0)), me == root ? Words(got) : Words(), root, kFetched);
+      for (int from = 0; me == root && from < world.size(); ++from)
+        right &= counts_from(block(got, from), first_of(from));
+      break;
+    default: broadcast(world, owned, root, kFetched); right = counts_from(owned, first_of(root));
   }
   std::fill(owned.begin(), owned.end(), kSpoiled);
   require(right, to_string(collective));

@@ -150,13 +150,13 @@ void by_counts(Communicator& world) {
   all_to_all_by_counts(world, device);
 }
 
-/// One rank has nothing, and no pointer to tell whether the others are on the host or on devices; before it has had to
-/// do with a device, and after.
+/// One rank has nothing, and no pointer to tell whether the others are on the host, where long blocks would be fetched,
+/// or on devices; before it has had to do with a device, and after.
 void nothing_on_either_side(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const auto any = [&](auto span) { return any_span(span.data(), span.size(), stream_of(device)); };
   constexpr int kSilent = 1;
-  constexpr std::size_t kCount = 100;
+  constexpr std::size_t kCount = 100'000;
   const bool is_silent = world.rank() == kSilent;
   std::vector<std::size_t> counts(static_cast<std::size_t>(world.size()), kCount);
   counts[kSilent] = 0;

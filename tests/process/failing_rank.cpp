@@ -62,14 +62,14 @@ Round broadcast_by(Algorithm algorithm) {
 /// Which one of two ranks fetches, and the root writes a part of.
 void broadcast_fetched(Communicator& world) {
   static std::vector<float> data(kLongCount / 16);
-  broadcast(world, std::span(data), 0, {Algorithm::direct});
+  broadcast(world, std::span(data), 0, {Algorithm::fetched});
 }
 
 /// Which the others fetch from rank 0.
 rondo::Work scatter_fetched(Communicator& world) {
   static const std::vector<float> all(kCount * static_cast<std::size_t>(world.size()));
   static std::vector<float> own(kCount);
-  return iscatter(world, std::span(all), std::span(own), 0, {.algorithm = Algorithm::direct});
+  return iscatter(world, std::span(all), std::span(own), 0, {.algorithm = Algorithm::fetched});
 }
 
 template <std::size_t kFloats>

@@ -92,7 +92,7 @@ void hand_out(Communicator& world) {
   if (world.rank() == 0) world.send(std::span(all).first(kCount), 1);
   require(world.rank() != 1 || own.back() == 7, "message");
   own.back() = 0;
-  scatter(world, std::span(all), std::span(own), 0);
+  scatter(world, std::span(all), std::span(own), 0, {rondo::Algorithm::fetched});
   require(own.front() == 7 && own.back() == 7, "scatter");
 }
 

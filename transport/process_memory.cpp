@@ -5,7 +5,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
 
 namespace rondo::detail {
 namespace {
@@ -28,6 +35,19 @@ bool copy_all(Copy copy, pid_t process, std::uint64_t address, std::byte* own, s
     bytes -= static_cast<std::size_t>(copied);
   }
   return true;
+}
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+template <typename Action>
+Nanoseconds time_of(Action action) {
+  const auto begin = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::steady_clock::now() - begin;
+}
+
+[[gnu::noinline]] void copy(std::span<const std::byte> from, std::span<std::byte> to) {
+  std::memcpy(to.data(), from.data(), from.size());
 }
 
 }  // namespace
@@ -54,6 +74,26 @@ bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> int
 
 bool write_process(pid_t process, std::uint64_t address, std::span<const std::byte> from) {
   return copy_all(::process_vm_writev, process, address, const_cast<std::byte*>(from.data()), from.size());
+}
+
+std::string why_not_read(const std::function<bool(std::span<std::byte>)>& read) {
+  // Where the kernel does it, it takes once or twice as long as the copies.
+  constexpr int kMuchLonger = 8;
+  constexpr int kTrials = 8;
+  std::vector<std::byte> mine(kTriedBytes), between(kTriedBytes);
+  Nanoseconds reading = Nanoseconds::max(), copying = Nanoseconds::max();
+  for (int trial = 0; trial < kTrials; ++trial) {
+    bool done = false;
+    reading = std::min(reading, time_of([&] { done = read(between); }));
+    if (!done) return "process_vm_readv: " + std::generic_category().message(errno);
+    copying = std::min(copying, time_of([&] {
+                         copy(between, mine);
+                         copy(mine, between);
+                       }));
+    if (reading <= kMuchLonger * copying) return "";
+  }
+  return fmt::format("process_vm_readv takes {} us for {} bytes, two copies {}", reading.count() / 1000, kTriedBytes,
+                     copying.count() / 1000);
 }
 
 }  // namespace rondo::detail

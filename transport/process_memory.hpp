@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 
 namespace rondo::detail {
 
@@ -25,5 +27,12 @@ struct ProcessWord {
 bool read_process(pid_t process, std::uint64_t address, std::span<std::byte> into);
 /// The same to it.
 bool write_process(pid_t process, std::uint64_t address, std::span<const std::byte> from);
+
+/// What `read` of another process is tried with.
+inline constexpr std::size_t kTriedBytes = std::size_t{64} << 10;
+/// Why `read` is no way for long messages: it fails, or takes many times as long as copying twice, which is what they
+/// cost in memory that both processes map, as in sandboxes whose kernel is a program. Empty: it is one. It is tried
+/// again while it looks slow: somebody else may have had the core.
+std::string why_not_read(const std::function<bool(std::span<std::byte>)>& read);
 
 }  // namespace rondo::detail

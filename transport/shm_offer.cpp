@@ -17,16 +17,17 @@
 namespace rondo::detail {
 namespace {
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 }  // namespace
 
-/// Both directions: 0 version (u32), 4 accepted (u32), 8 bytes of memory (u64), 16 a word of the process: its
-/// address (u64) and value (u64), 32 why not (95 characters at the most, ending in 0).
+/// Both directions: 0 version (u32), 4 accepted (u32), 8 bytes of memory (u64), 16 where this side maps it (u64), 24 a
+/// word of the process: its address (u64) and value (u64), 40 why not (95 characters at the most, ending in 0).
 struct ShmOffer::Message {
   std::uint32_t version = kVersion;
   std::uint32_t accepted = 0;
   std::uint64_t memory_bytes = ShmLink::memory_bytes();
+  std::uint64_t memory_address = 0;
   ProcessWord word = ProcessWord::own();
   std::array<char, 96> refusal{};
 };
@@ -50,6 +51,7 @@ bool ShmOffer::send(const Descriptor& socket, bool with_memory) {
   sent_ = true;
   Message message;
   message.accepted = refusal_.empty() ? 1 : 0;
+  message.memory_address = reinterpret_cast<std::uint64_t>(memory_.data());
   refusal_.copy(message.refusal.data(), message.refusal.size() - 1);
   return send_with_descriptor(socket, std::as_bytes(std::span(&message, 1)), with_memory ? memory_.descriptor() : -1);
 }
@@ -86,10 +88,12 @@ void ShmOffer::probe(const Descriptor& socket, const Message& other) {
   socklen_t length = sizeof credentials;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || credentials.pid <= 0) {
     unreadable_ = "the other process is not seen from here";
-  } else if (other.word.found_in(credentials.pid)) {
-    readable_pid_ = credentials.pid;
-  } else {
+  } else if (!other.word.found_in(credentials.pid)) {
     unreadable_ = "process_vm_readv: " + std::generic_category().message(errno);
+  } else {
+    unreadable_ = why_not_read(
+        [&](std::span<std::byte> into) { return read_process(credentials.pid, other.memory_address, into); });
+    if (unreadable_.empty()) readable_pid_ = credentials.pid;
   }
 }
 

@@ -13,7 +13,7 @@ namespace rondo::detail {
 
 /// What two processes say to each other on a Unix socket, after the handshake, to agree on what carries their frames:
 /// whoever connected offers memory, or says why not; the other maps it, or says why not. Both find out whether the
-/// kernel lets them read each other. Either way the socket ends up in a link.
+/// kernel lets them read each other, and fast enough. Either way the socket ends up in a link.
 class ShmOffer {
  public:
   /// `refusal`: why this side wants no shared memory; empty: it does.

@@ -16,7 +16,9 @@ RONDO_EXPORT void* allocate_frame(std::size_t bytes);
 RONDO_EXPORT void free_frame(void* frame, std::size_t bytes) noexcept;
 }  // namespace detail
 
-/// A coroutine that starts when it is awaited (or `start`ed) and resumes whoever awaits it when it ends.
+/// A coroutine that starts when it is awaited (or `start`ed) and resumes whoever awaits it when it ends. One that ends
+/// without having been suspended does not suspend who awaits it: tasks one after another take no more stack than one,
+/// also where the compiler makes no tail calls.
 /// The same text is a blocking call, an asynchronous one and a simulated one: that depends on who resumes it.
 ///
 /// Write awaitables into named locals and pass arguments by reference to what outlives the coroutine:
@@ -26,7 +28,7 @@ class [[nodiscard]] Task {
   struct promise_type;
   using Handle = std::coroutine_handle<promise_type>;
 
-  /// Resumes the awaiting coroutine on the spot, without growing the stack.
+  /// Resumes the awaiting coroutine on the spot.
   struct FinalAwaiter {
     bool await_ready() const noexcept { return false; }
     std::coroutine_handle<> await_suspend(Handle ended) const noexcept;
@@ -61,11 +63,8 @@ class [[nodiscard]] Task {
   bool valid() const noexcept { return static_cast<bool>(handle_); }
   bool done() const noexcept { return handle_.done(); }
 
-  /// Runs until the first suspension. `continuation` is resumed at the end, on the thread that completes the task.
-  void start(std::coroutine_handle<> continuation = std::noop_coroutine()) {
-    handle_.promise().continuation = continuation;
-    handle_.resume();
-  }
+  /// Runs until the first suspension.
+  void start() { handle_.resume(); }
 
   /// Rethrows what the finished coroutine threw.
   void result() const {
@@ -75,9 +74,11 @@ class [[nodiscard]] Task {
   std::exception_ptr error() const noexcept { return handle_.promise().error; }
 
   bool await_ready() const noexcept { return handle_.done(); }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) noexcept {
+  bool await_suspend(std::coroutine_handle<> awaiting) {
+    start();
+    if (handle_.done()) return false;
     handle_.promise().continuation = awaiting;
-    return handle_;
+    return true;
   }
   void await_resume() const { result(); }
 

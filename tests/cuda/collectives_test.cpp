@@ -98,7 +98,7 @@ TEST_CASE("a rank that has nothing in a collective by counts need not know wheth
           "[cuda][collectives]") {
   for (const char* const transport : {"RONDO_TRANSPORT=shm", "RONDO_TRANSPORT=tcp"}) {
     check_ranks(COLLECTIVE_RANK, 3, "nothing-on-either-side", {transport});
-    check_ranks(COLLECTIVE_RANK, 3, "nothing-on-either-side", {transport, "TEST_PIECE_BYTES=100"});
+    check_ranks(COLLECTIVE_RANK, 3, "nothing-on-either-side", {transport, "TEST_PIECE_BYTES=10000"});
     const auto ended = run_ranks(COLLECTIVE_RANK, 3, "some-on-either-side", {transport});
     INFO(ended.out << ended.err);
     CHECK(ended.status == 0);

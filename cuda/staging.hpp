@@ -18,6 +18,8 @@ class Pinned {
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;
 
+  bool pinned() const noexcept { return pinned_ != nullptr; }
+
  private:
   const PrimaryContext& context_;
   void* pinned_ = nullptr;

@@ -82,6 +82,13 @@ def check_ranks(launcher, program):
         check(ended.returncode == 1, f"no data: got exit status {ended.returncode}, wanted 1")
         check("train-images-idx3-ubyte: cannot open" in ended.stderr, f"no data: got '{ended.stderr}'")
 
+        nowhere = os.path.join(directory, "none")
+        command = [program, "--save", os.path.join(nowhere, "network.idx")]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        check(ended.returncode == 2, f"--save to nowhere: got exit status {ended.returncode}, wanted 2")
+        wanted = f"--save: {nowhere} is not a directory"
+        check(wanted in ended.stderr and ended.stdout == "", f"--save to nowhere: got '{ended}', wanted '{wanted}'")
+
         for option in ("--batch", "--lr", "--bucket-kib"):
             ended = subprocess.run([program, option, "0"], capture_output=True, text=True, check=False)
             check(ended.returncode == 2, f"{option} 0: got exit status {ended.returncode}, wanted 2")

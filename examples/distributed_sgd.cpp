@@ -140,6 +140,12 @@ std::string check_positive(const std::string& text) {
   return is_number && std::isfinite(value) && value > 0 ? "" : fmt::format("got {}, wanted a positive number", text);
 }
 
+/// The same: before anything is trained for it.
+std::string check_place(const std::string& file) {
+  const auto directory = std::filesystem::absolute(file).parent_path();
+  return std::filesystem::is_directory(directory) ? "" : fmt::format("{} is not a directory", directory.string());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -162,7 +168,8 @@ int main(int argc, char** argv) {
                  "where gradients are averaged: in the memory of the cpu or of cuda devices")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--save", settings.save, "write the parameters here, as a vector of floats in IDX format");
+  app.add_option("--save", settings.save, "write the parameters here, as a vector of floats in IDX format")
+      ->check(check_place);
   try {
     app.parse(argc, argv);
     train(settings);

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
+#include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -30,8 +31,8 @@ class PieceSlots {
   explicit PieceSlots(SharedMemory memory) : memory_(std::move(memory)) { memory_.close_descriptor(); }
 
   /// Pinned once there is a device.
-  std::byte* at(std::size_t slot, const RankDevice::Opened* device) {
-    if (device != nullptr && !pinned_) pinned_.emplace(device->context, std::span(memory_.data(), kBytes));
+  std::byte* at(std::size_t slot, RankDevice* device) {
+    if (device && device->opened() && !pinned_) pinned_ = device->pin(std::span(memory_.data(), kBytes));
     return memory_.data() + slot * DevicePieces::kBytes;
   }
   /// One for this piece as long as that lives: a device that hangs may still write there when nobody wants it any more.
@@ -45,7 +46,7 @@ class PieceSlots {
  private:
   SharedMemory memory_;
   std::array<std::weak_ptr<void>, DevicePieces::kAhead> pieces_;
-  std::optional<cuda::Pinned> pinned_;
+  std::unique_ptr<cuda::Pinned> pinned_;
 };
 
 struct DevicePieces::Piece : Outgoing {
@@ -110,7 +111,7 @@ bool DevicePieces::hear_of_slots(Peer& peer, std::uint32_t number) {
 std::shared_ptr<const std::byte> DevicePieces::slot_of(const Peer& peer, std::uint32_t number) {
   const auto found = theirs_.find(peer.world_rank());
   if (found == theirs_.end() || number >= kAhead) return nullptr;
-  return {found->second, found->second->at(number, engine_.device().opened())};
+  return {found->second, found->second->at(number, &engine_.device())};
 }
 
 // Pieces.
@@ -187,7 +188,7 @@ void DevicePieces::begin(Way& way, Peer& peer) {
     piece->header.kind = FrameKind::in_slot;
     piece->header.tag = static_cast<std::uint32_t>(slot);
     piece->held = way.slots;
-    place = way.slots->at(slot, buffer ? engine_.device().opened() : nullptr);
+    place = way.slots->at(slot, buffer ? &engine_.device() : nullptr);
   } else if (buffer) {
     const auto block = engine_.device().stage(bytes);
     piece->held = block;

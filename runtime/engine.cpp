@@ -1,6 +1,7 @@
 #include "runtime/engine.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <exception>
 #include <utility>
 
@@ -179,27 +180,22 @@ void Engine::forget(std::coroutine_handle<> coroutine) noexcept {
   for (auto* const list : {&ready_, &running_}) std::replace(list->begin(), list->end(), coroutine, nothing);
 }
 
+// Of a few sizes, so that calls of ever other lengths find what earlier ones left. What is not written to takes no
+// memory.
 std::byte* Engine::take_scratch(std::size_t bytes) {
   for (auto& [size, memory] : scratch_) {
-    if (size == bytes && memory) return memory.release();
+    if (size == std::bit_ceil(bytes) && memory) return memory.release();
   }
-  return new std::byte[bytes];
+  return new std::byte[std::bit_ceil(bytes)];
 }
 
 void Engine::give_scratch(std::byte* memory, std::size_t bytes) noexcept {
-  std::unique_ptr<std::byte[]> owned(memory);
-  for (auto& [size, kept] : scratch_) {
-    if (kept) continue;
-    size = bytes;
-    kept = std::move(owned);
-    return;
-  }
   constexpr std::size_t kKeptScratch = 16;
-  if (scratch_.size() < kKeptScratch) {
-    scratch_.emplace_back(bytes, std::move(owned));
-  } else {
-    scratch_.front() = {bytes, std::move(owned)};
+  auto place = std::find_if(scratch_.begin(), scratch_.end(), [](const auto& kept) { return !kept.second; });
+  if (place == scratch_.end()) {
+    place = scratch_.size() < kKeptScratch ? scratch_.emplace(scratch_.end()) : scratch_.begin();
   }
+  *place = {std::bit_ceil(bytes), std::unique_ptr<std::byte[]>(memory)};
 }
 
 std::size_t Engine::poll(bool everything) {

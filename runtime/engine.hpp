@@ -225,7 +225,7 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> unexpected_memory_;
   std::size_t unexpected_bytes_ = 0;  // of that
 
-  RankDevice device_{settings_.local_rank};
+  RankDevice device_{settings_.local_rank, log_};
   DevicePieces device_pieces_{*this};
   DevicePeers device_peers_{*this};
   DeviceMessages device_messages_{*this};

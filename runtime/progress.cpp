@@ -75,7 +75,7 @@ Progress::Entry::~Entry() {
   if (progress_.asleep_) progress_.waiter_.wake();
 }
 
-bool Progress::until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline) {
+bool Progress::drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline) {
   auto& lock = entry.lock_;
   while (!done()) {
     if (deadline && clock_.now() >= *deadline) return false;

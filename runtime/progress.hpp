@@ -42,8 +42,11 @@ class Progress {
     std::unique_lock<std::mutex> lock_;
   };
 
-  /// Drives, or parks while another thread drives, until `done` or the deadline. Returns whether `done`.
-  bool until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline);
+  /// Drives, or parks while another thread drives, until `done()` or the deadline. Returns whether `done()`.
+  template <typename Done>
+  bool until(Entry& entry, const Done& done, std::optional<Time> deadline) {
+    return drive_until(entry, std::cref(done), deadline);  // by reference: a function of a copy may allocate
+  }
   /// Drives until the operation has finished, or ended by its deadline. Does not throw the operation's failure.
   void finish(Entry& entry, Waitable& waitable);
   /// One look at everything, for `test`.
@@ -62,6 +65,7 @@ class Progress {
  private:
   enum class Driver : std::uint8_t { none, caller, helper };
 
+  bool drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline);
   void drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, std::optional<Time> deadline);
   bool idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::optional<Time> deadline);
   void sleep(std::unique_lock<std::mutex>& lock, Duration at_most);

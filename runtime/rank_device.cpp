@@ -244,7 +244,20 @@ RankDevice::Opened& RankDevice::open_for(const cuda::PointerFacts& memory, const
 }
 
 std::shared_ptr<cuda::Staging::Block> RankDevice::stage(std::size_t bytes) {
-  return std::make_shared<cuda::Staging::Block>(opened_->staging.take(bytes));
+  auto block = std::make_shared<cuda::Staging::Block>(opened_->staging.take(bytes));
+  if (!block->pinned()) note_unpinned();
+  return block;
+}
+
+std::unique_ptr<cuda::Pinned> RankDevice::pin(std::span<std::byte> memory) {
+  auto pinned = std::make_unique<cuda::Pinned>(opened_->context, memory);
+  if (!pinned->pinned()) note_unpinned();
+  return pinned;
+}
+
+void RankDevice::note_unpinned() {
+  if (std::exchange(noted_unpinned_, true)) return;
+  log_.warn("copies between device and host keep this rank waiting: the driver pins no more memory of the host");
 }
 
 void RankDevice::read(const std::shared_ptr<DeviceBuffer>& buffer, std::span<std::byte> to, int peer, Ended ended,

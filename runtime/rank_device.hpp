@@ -21,6 +21,7 @@
 #include "cuda/pointer.hpp"
 #include "cuda/reduction.hpp"
 #include "cuda/staging.hpp"
+#include "runtime/log.hpp"
 
 namespace rondo::detail {
 
@@ -61,7 +62,7 @@ class RankDevice {
   /// Of a collective that goes through the host; the same on all ranks.
   std::size_t piece_bytes = std::size_t{4} << 20;
 
-  explicit RankDevice(int local_rank) : local_rank_(local_rank) {}
+  RankDevice(int local_rank, const Log& log) : local_rank_(local_rank), log_(log) {}
   ~RankDevice();
   RankDevice(const RankDevice&) = delete;
   RankDevice& operator=(const RankDevice&) = delete;
@@ -89,6 +90,8 @@ class RankDevice {
   void check_there(const DeviceBuffer& buffer) const;
   /// Memory of the host for that.
   std::shared_ptr<cuda::Staging::Block> stage(std::size_t bytes);
+  /// The same of memory that there is already.
+  std::unique_ptr<cuda::Pinned> pin(std::span<std::byte> memory);
   /// What is queued on the stream from here on comes after the buffer's last copy, which is hastened. False: that is
   /// not queued yet, or has failed.
   bool order(const DeviceBuffer& buffer, CudaStream stream) const;
@@ -166,8 +169,12 @@ class RankDevice {
   /// There is a device. Throws CudaError.
   Allocation take(std::size_t bytes);
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);
+  /// Says in the log, once, that memory for copies is not pinned.
+  void note_unpinned();
 
   const int local_rank_;
+  const Log& log_;
+  bool noted_unpinned_ = false;
   std::unique_ptr<Opened> opened_;
   std::vector<cuda::EventHandle> waits_;  ///< recorded on the caller's streams behind what they wait for
   bool stuck_ = false;

@@ -105,7 +105,9 @@ void interpret(const TypedComparison& typed, ComparisonPlan& plan) {
     for (const Operation operation : plan.operations) check_on_devices(operation, typed.allocate);
   }
   plan.sizes = sizes_named(typed.sizes);
-  for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text, {Path::shm, Path::tcp, Path::untold}));
+  for (const auto& text : typed.paths) {
+    plan.paths.push_back(parse_path("--paths", text, {Path::shm, Path::tcp, Path::untold}));
+  }
   for (const int ranks : plan.ranks) {
     if (ranks < 2) throw UsageError(fmt::format("--ranks: got {}, wanted at least 2", ranks));
   }

@@ -175,13 +175,13 @@ std::string_view to_string(Path path) {
   }
 }
 
-Path parse_path(const std::string& text, std::initializer_list<Path> known) {
+Path parse_path(std::string_view option, const std::string& text, std::initializer_list<Path> known) {
   std::vector<std::string_view> names;
   for (const Path path : known) {
     if (to_string(path) == text) return path;
     names.push_back(to_string(path));
   }
-  throw UsageError(fmt::format("--paths: got '{}', wanted {}", text, fmt::join(names, ", ")));
+  throw UsageError(fmt::format("{}: got '{}', wanted {}", option, text, fmt::join(names, ", ")));
 }
 
 Command Contender::command_for(int ranks, const LoopSettings& loops) const {

@@ -14,8 +14,9 @@ namespace rondo::bench {
 /// is told nothing ("default").
 enum class Path { shm, tcp, untold };
 std::string_view to_string(Path path);
-/// Throws UsageError.
-Path parse_path(const std::string& text, std::initializer_list<Path> known = {Path::shm, Path::tcp});
+/// Throws UsageError, naming the option.
+Path parse_path(std::string_view option, const std::string& text,
+                std::initializer_list<Path> known = {Path::shm, Path::tcp});
 
 inline constexpr std::string_view kRondo = "rondo";
 /// What a path allows, not a library to be better than: bare sockets, bare lines of memory.

@@ -148,7 +148,7 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   parse(app, arguments);
   settings.operation = operation_named(operation);
   if (facts(settings.operation).point_to_point()) throw UsageError(fmt::format("{} has no algorithms", operation));
-  settings.place.path = parse_path(path);
+  settings.place.path = parse_path("--path", path);
   check_hosts(settings, ranks);
   const int ranks_here = ranks / settings.place.hosts;
   settings.place.cores = detail::usable_cores();

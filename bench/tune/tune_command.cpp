@@ -87,7 +87,7 @@ TuneSettings parse_tune_settings(const std::vector<std::string>& arguments) {
     plan.operations.push_back(operation);
   }
   plan.sizes = sizes_named(typed.sizes);
-  for (const auto& text : typed.paths) plan.paths.push_back(parse_path(text));
+  for (const auto& text : typed.paths) plan.paths.push_back(parse_path("--paths", text));
   std::sort(plan.ranks.begin(), plan.ranks.end());
   if (!plan.ranks.empty() && plan.ranks.front() < 2)
     throw UsageError(fmt::format("--ranks: got {}, wanted at least 2", plan.ranks.front()));

@@ -182,6 +182,7 @@ TEST_CASE("explain and tune refuse what cannot be", "[bench][tune]") {
   CHECK_THROWS_WITH(parse_explain_settings({"latency"}), ContainsSubstring("latency has no algorithms"));
   CHECK_THROWS_AS(parse_explain_settings({"barrier", "--ranks", "1"}), UsageError);
   CHECK_THROWS_AS(parse_explain_settings({}), UsageError);
+  CHECK_THROWS_WITH(parse_explain_settings({"barrier", "--path", "udp"}), "--path: got 'udp', wanted shm, tcp");
   const Question on_hosts = parse_explain_settings({"barrier", "-n", "6", "--hosts", "3", "--own-cores"}).question;
   CHECK((on_hosts.hosts && on_hosts.hosts_in_order && !on_hosts.one_host));
   CHECK_FALSE(parse_explain_settings({"barrier", "-n", "6", "--hosts", "6"}).question.hosts);

@@ -108,7 +108,7 @@ TEST_CASE("a stream waits for what is received instead of the host", "[cuda][mes
 TEST_CASE("a stream waits for the other side's copy instead of the host", "[cuda][messages]") {
   const std::string act = GENERATE("sender-stream-waits", "receiver-stream-waits", "sender-second-stream-waits",
                                    "receiver-second-stream-waits");
-  const std::string slow = "FAKECUDA_COPY_MS=300";
+  const std::string slow = SANITIZED ? "FAKECUDA_COPY_MS=2000" : "FAKECUDA_COPY_MS=300";
   check_messages(2, act, {slow});
   if (!is_stand_in()) return;
   check_messages(2, act, {slow, "FAKECUDA_DEVICES=2"});

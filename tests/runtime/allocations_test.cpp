@@ -67,6 +67,13 @@ void check_everything(Communicator& world, std::span<double> memory, std::size_t
   };
   warm_up(around, bytes);
   check_none(world, "send and recv" + of, around, bytes);
+  const auto after_a_probe = [&] {
+    if (world.rank() == 0) world.send(all, right);
+    world.probe(left);
+    world.recv(all, left);
+    if (world.rank() != 0) world.send(all, right);
+  };
+  check_none(world, "probe" + of, after_a_probe, bytes);
 }
 
 constexpr std::size_t kMost = std::size_t{1} << 20;
@@ -108,4 +115,24 @@ TEST_CASE("nor does all_reduce in two levels, short or in slices", "[runtime][al
     warm_up(step, bytes);
     check_none(comm, "all_reduce of " + std::to_string(bytes) + " bytes", step, bytes);
   });
+}
+
+TEST_CASE("nor do collectives by messages that are of ever other lengths", "[runtime][allocations]") {
+  Config config;
+  config.transport = Transport::tcp;
+  const Algorithm algorithm = GENERATE(Algorithm::tree, Algorithm::ring, Algorithm::recursive_doubling);
+  CAPTURE(to_string(algorithm));
+  run_ranks(
+      4,
+      [&](Communicator& world) {
+        constexpr std::size_t kLengths = 40;
+        std::vector<float> memory(kLengths * 700);
+        const auto step = [&] {
+          for (std::size_t length = 1; length <= kLengths; ++length) {
+            all_reduce(world, std::span(memory).first(length * 700), max, {.algorithm = algorithm});
+          }
+        };
+        check_none(world, "all_reduce of many lengths", step, kLong);
+      },
+      config);
 }

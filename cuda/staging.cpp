@@ -56,7 +56,7 @@ Staging::~Staging() {
 
 std::size_t Staging::capacity_for(std::size_t bytes) const noexcept {
   // What will not be kept needs no room to spare for others.
-  return bytes > most_free_bytes_ ? bytes : std::bit_ceil(std::max(bytes, kSmallestBytes));
+  return bytes > longest_kept_ ? bytes : std::bit_ceil(std::max(bytes, kSmallestBytes));
 }
 
 Staging::Free*& Staging::first_free(std::size_t capacity) noexcept {
@@ -86,7 +86,7 @@ void* Staging::pin(std::size_t capacity) noexcept {
 }
 
 void Staging::give_back(std::byte* data, std::size_t capacity) noexcept {
-  if (capacity > most_free_bytes_ - free_bytes_) return unpin(data);
+  if (capacity > longest_kept_) return unpin(data);
   Free*& first = first_free(capacity);
   first = new (data) Free{first};
   free_bytes_ += capacity;

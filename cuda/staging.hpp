@@ -26,7 +26,8 @@ class Pinned {
 };
 
 /// Memory of the host that is pinned, so that copies to and from a device run beside the host: for messages that go
-/// through it. Pinning takes long, so blocks are kept when they are given back, and used again.
+/// through it. Pinning takes long, and to undo it waits for whatever the process has queued on its devices: so blocks
+/// are kept when they are given back, and used again.
 ///
 /// Where no more can be pinned, for whatever reason, ordinary memory is handed out: copies are right, and block the
 /// host while they last.
@@ -34,7 +35,9 @@ class Pinned {
 /// Belongs to one thread at a time. The context outlives it, and it outlives its blocks.
 class Staging {
  public:
-  static constexpr std::size_t kMostFreeBytes = std::size_t{64} << 20;
+  /// Of a block that is kept. Messages and collectives need shorter ones, all but a collective of a chunk as long as
+  /// this whose ranks find out in the middle of it that they cannot map each other's memory.
+  static constexpr std::size_t kLongestKept = std::size_t{64} << 20;
 
   /// Given back when it goes; the device must then be done with it.
   class Block {
@@ -66,9 +69,8 @@ class Staging {
     bool pinned_;
   };
 
-  /// Keeps at most `most_free_bytes` that nobody uses; what is given back beyond is freed.
-  explicit Staging(const PrimaryContext& context, std::size_t most_free_bytes = kMostFreeBytes)
-      : context_(context), most_free_bytes_(most_free_bytes) {}
+  explicit Staging(const PrimaryContext& context, std::size_t longest_kept = kLongestKept)
+      : context_(context), longest_kept_(longest_kept) {}
   ~Staging();
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -76,6 +78,7 @@ class Staging {
   /// `bytes` bytes, with anything in them. Throws std::bad_alloc.
   Block take(std::size_t bytes);
 
+  /// That nobody uses.
   std::size_t free_bytes() const noexcept { return free_bytes_; }
 
  private:
@@ -91,7 +94,7 @@ class Staging {
   void unpin(void* data) noexcept;
 
   const PrimaryContext& context_;
-  std::size_t most_free_bytes_;
+  const std::size_t longest_kept_;
   std::size_t free_bytes_ = 0;
   std::array<Free*, 64> free_{};  ///< by the logarithm of their capacity
 };

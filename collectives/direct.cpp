@@ -1,6 +1,9 @@
 #include "collectives/direct.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
 
 #include "collectives/direct_moves.hpp"
 #include "collectives/mapped.hpp"
@@ -13,8 +16,8 @@ namespace {
 /// window is `count` elements from `begin` on: of the vector, or of every rank's block.
 class Direct : public DirectMoves {
  public:
-  Direct(DirectPort& port, const Plan& plan)
-      : DirectMoves(plan, port.rank(), port.size(), port.in_place()), port_(port) {}
+  Direct(DirectPort& port, const Plan& plan, bool is_fetched = false)
+      : DirectMoves(plan, port.rank(), port.size(), port.in_place()), port_(port), is_fetched_(is_fetched) {}
 
   std::size_t shares() const noexcept { return shares_laid_out(plan_.collective, size_); }
   /// Elements that are cut into windows.
@@ -27,6 +30,8 @@ class Direct : public DirectMoves {
       default: return plan_.blocks.largest();
     }
   }
+
+  std::size_t length_bytes() const noexcept { return length() * port_.element_bytes(); }
 
   void copy_own() { port_.copy(kept().from, kept().to); }
 
@@ -87,7 +92,7 @@ class Direct : public DirectMoves {
   }
   /// Worth trying: the same answer on every rank.
   bool may_expose() const { return may_fetch() || (port_.may_be_mapped() && length_bytes() >= least_mapped()); }
-  bool may_fetch() const { return plan_.algorithm == Algorithm::fetched && port_.readable().value_or(true); }
+  bool may_fetch() const { return is_fetched_ && port_.readable().value_or(true); }
   /// Of a collective of even shares.
   Script script() const {
     Script script;
@@ -119,7 +124,6 @@ class Direct : public DirectMoves {
       default: return std::size_t{32} << 10;
     }
   }
-  std::size_t length_bytes() const noexcept { return length() * port_.element_bytes(); }
   static std::size_t place(int of, std::size_t count) noexcept { return static_cast<std::size_t>(of) * count; }
   // Blocks may be shorter than the longest.
   static Range piece(const Range& block, std::size_t begin, std::size_t count) noexcept {
@@ -128,6 +132,7 @@ class Direct : public DirectMoves {
   }
 
   DirectPort& port_;
+  const bool is_fetched_;
 };
 
 /// Finds out, once for all members alike, whether they may read each other's memory.
@@ -211,8 +216,8 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
   co_await made_up;
 }
 
-Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
-  Direct direct(port, plan);
+Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun, bool is_fetched) {
+  Direct direct(port, plan, is_fetched);
   const std::size_t length = direct.length();
   const std::size_t window = port.window(plan.chunk, direct.shares());
   const Direct::Ranks sources = direct.sources();
@@ -252,6 +257,35 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
   } while (begin < length);
 }
 
+/// All members tell what their calls took, and take the same for the faster way.
+Task settle(DirectPort& port, Trial& trial) {
+  const auto step = port.next_word();
+  auto room = port.room(step);
+  co_await room;
+  port.show(step, std::bit_cast<std::uint64_t>(trial.found()));
+  port.enter(step);
+  auto all = port.entered(step);
+  co_await all;
+  Trial::Times longest{};
+  for (int member = 0; member < port.size(); ++member) {
+    const auto theirs = std::bit_cast<Trial::Times>(port.shown(step, member));
+    for (const std::size_t way : {0U, 1U}) longest[way] = std::max(longest[way], theirs[way]);
+  }
+  trial.settle(longest);
+}
+
+Task run_adaptive(DirectPort& port, const Plan& plan) {
+  Trial& trial = port.trial(plan.collective, Direct(port, plan).length_bytes());
+  if (trial.due()) {
+    Task settled = settle(port, trial);
+    co_await settled;
+  }
+  const Time begin = port.now();
+  Task run = run_windows(port, plan, {}, trial.way() == 1);
+  co_await run;
+  trial.took(port.now() - begin);
+}
+
 /// Enters the next step, if there is room in it soon.
 template <typename LayOut>
 DirectPort::Step begin_soon(DirectPort& port, std::size_t count, DirectPort::Begun& begun, LayOut lay_out) {
@@ -276,7 +310,11 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {
-  return plan.algorithm == Algorithm::sliced ? run_sliced(port, plan) : run_windows(port, plan, begun);
+  switch (plan.algorithm) {
+    case Algorithm::sliced: return run_sliced(port, plan);
+    case Algorithm::adaptive: return run_adaptive(port, plan);
+    default: return run_windows(port, plan, begun, plan.algorithm == Algorithm::fetched);
+  }
 }
 
 bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {

@@ -10,7 +10,7 @@
 
 namespace rondo::detail {
 
-/// The collective of `plan`, by one of the three algorithms for ranks that share memory. P ranks, n bytes of the whole
+/// The collective of `plan`, by one of the four algorithms for ranks that share memory. P ranks, n bytes of the whole
 /// vector, m of a rank's block.
 ///
 /// `direct`: every rank lays out what others need of it, and takes what it needs of the others: one wait. A vector
@@ -24,6 +24,8 @@ namespace rondo::detail {
 /// it is `direct`.
 ///
 ///     accesses per rank    broadcast n, all_gather 2m + 2(P-1)m, all_to_all 2(P-1)m, ...
+///
+/// `adaptive` (all_gather, all_to_all): `direct` or `fetched`, whichever takes less (`Trial`).
 ///
 /// `sliced` (all_reduce, reduce): see `run_sliced`.
 ///

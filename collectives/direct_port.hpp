@@ -214,6 +214,9 @@ class DirectPort {
   void stop_fetching(int member);
   /// This rank may read every other's memory.
   bool reads_all(const Step& step) const;
+  /// See Commons::trial.
+  Trial& trial(Collective collective, std::size_t bytes) { return team_.commons.trial(collective, bytes); }
+  Time now() const { return group_.engine().clock().now(); }
   /// A word of each rank in a step.
   Step next_word() noexcept { return arena_.next(sizeof(std::uint64_t)); }
   void show(const Step& step, std::uint64_t word);

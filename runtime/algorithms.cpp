@@ -20,6 +20,7 @@ constexpr Algorithm kBarrier[] = {dissemination, linear};
 constexpr Algorithm kDirect[] = {direct};
 constexpr Algorithm kDirectOrSliced[] = {direct, sliced};
 constexpr Algorithm kDirectOrFetched[] = {direct, fetched};
+constexpr Algorithm kDirectFetchedOrAdaptive[] = {direct, fetched, adaptive};
 
 bool holds(std::span<const Algorithm> algorithms, Algorithm algorithm) {
   return std::find(algorithms.begin(), algorithms.end(), algorithm) != algorithms.end();
@@ -51,6 +52,8 @@ std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept 
     case C::reduce: return kDirectOrSliced;
     case C::reduce_scatter:
     case C::barrier: return kDirect;
+    case C::all_gather:
+    case C::all_to_all: return kDirectFetchedOrAdaptive;
     default: return kDirectOrFetched;
   }
 }

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +11,7 @@
 
 #include "runtime/arena.hpp"
 #include "runtime/shared_regions.hpp"
+#include "runtime/trial.hpp"
 #include "transport/shared_stores.hpp"
 
 namespace rondo::detail {
@@ -44,6 +48,11 @@ class Commons {
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
 
+  /// Of calls of this collective with about so many bytes, where there are two ways.
+  Trial& trial(Collective collective, std::size_t bytes) {
+    return trials_[{collective, static_cast<int>(std::bit_width(bytes)) / 2}];
+  }
+
   std::uint64_t take_ticket() noexcept { return tickets_++; }
   bool turn_of(std::uint64_t ticket) const noexcept { return served_ == ticket; }
   void turn_is_over() noexcept { ++served_; }
@@ -63,6 +72,7 @@ class Commons {
   SharedStores stores_;
   std::optional<bool> readable_;
   bool forbidden_ = false;
+  std::map<std::pair<Collective, int>, Trial> trials_;
   std::uint64_t tickets_ = 0;
   std::uint64_t served_ = 0;
 };

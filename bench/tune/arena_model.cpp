@@ -155,6 +155,11 @@ class ModelClock {
 
 std::optional<double> arena_microseconds(const Question& question, Algorithm algorithm, int cores,
                                          const ArenaModel& model) {
+  if (algorithm == Algorithm::adaptive) {
+    const auto laid_out = arena_microseconds(question, Algorithm::direct, cores, model);
+    const auto fetched = arena_microseconds(question, Algorithm::fetched, cores, model);
+    return laid_out && fetched ? std::optional(std::min(*laid_out, *fetched)) : std::nullopt;
+  }
   const std::size_t staging = detail::staging_of_member(detail::Engine::Settings().staging_bytes, question.ranks);
   const std::size_t step = detail::StagingRing(staging).most();
   if (step < static_cast<std::size_t>(question.ranks)) return std::nullopt;

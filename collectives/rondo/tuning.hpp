@@ -41,7 +41,7 @@ RONDO_EXPORT bool is_valid(const Question& question, Algorithm algorithm) noexce
 /// The decision. `asked` for in the call comes first: Error(invalid_argument) if it cannot serve the question. Then
 /// what is `preferred` (RONDO_ALGORITHM), where it is possible; then the user's `own` rules (RONDO_TUNING_FILE), then
 /// the table, of which `direct` and `sliced` mean `leader` on devices where there is that, and chunks are longer there.
-/// `fetched` is for the host's memory alone.
+/// `fetched` and `adaptive` are for the host's memory alone.
 /// `chunk_bytes` other than 0 replaces the rule's.
 RONDO_EXPORT Choice choose(const Question& question, Algorithm asked = Algorithm::automatic,
                            Algorithm preferred = Algorithm::automatic, std::size_t chunk_bytes = 0,

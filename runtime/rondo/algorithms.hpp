@@ -19,8 +19,9 @@ RONDO_EXPORT std::span<const Algorithm> algorithms_of(Collective collective) noe
 RONDO_EXPORT std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept;
 /// Of the second kind, whatever the collective; and `leader`, which is for devices alone.
 constexpr bool shares_memory(Algorithm algorithm) noexcept {
-  return algorithm == Algorithm::direct || algorithm == Algorithm::sliced || algorithm == Algorithm::fetched ||
-         algorithm == Algorithm::leader;
+  using enum Algorithm;
+  return algorithm == direct || algorithm == sliced || algorithm == fetched || algorithm == adaptive ||
+         algorithm == leader;
 }
 /// Whether ranks whose buffers lie on a device that they share have `leader` beside those.
 RONDO_EXPORT bool has_leader(Collective collective) noexcept;

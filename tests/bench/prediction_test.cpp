@@ -1,5 +1,6 @@
 #include "bench/tune/prediction.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "bench/tune/arena_model.hpp"
@@ -69,6 +70,11 @@ TEST_CASE("blocks that are fetched are copied once, between two meetings", "[ben
   CHECK(fetched_time(Collective::broadcast, 4 << 20, 2) == about(1 + 3e-3 * (2 << 20) + 1));
   CHECK(fetched_time(Collective::scatter, 4 * 256 << 10, 4) == about(1 + 3e-3 * (192 << 10) + 1));
   CHECK(fetched_time(Collective::all_gather, 2 * 256 << 10, 2) == about(1 + 5e-3 * (256 << 10) + 1));
+  for (const std::uint64_t bytes : {64U << 10, 4U << 20}) {
+    const Question question = on_one_host(Collective::all_gather, bytes, 2);
+    CHECK(arena_microseconds(question, Algorithm::adaptive, 2, kEasy) ==
+          std::min(direct_time(question.collective, bytes, 2), fetched_time(question.collective, bytes, 2)));
+  }
 }
 
 TEST_CASE("ranks that share cores do the work of all, and take turns", "[bench][tune]") {

@@ -78,6 +78,11 @@ TEST_CASE("blocks are fetched out of the host's memory alone", "[collectives][tu
   CHECK_THROWS_WITH(choose(question, Algorithm::fetched),
                     ContainsSubstring("scatter in the memory of devices has no algorithm fetched, wanted tree, linear, "
                                       "direct"));
+  question.collective = Collective::all_gather;
+  CHECK(choose(question).algorithm == Algorithm::direct);
+  CHECK_FALSE(is_valid(question, Algorithm::adaptive));
+  question.on_device = false;
+  CHECK(choose(question).algorithm == Algorithm::adaptive);
 }
 
 TEST_CASE("all_to_all by counts has no algorithm that must know what others send each other", "[collectives][tuning]") {

@@ -275,7 +275,8 @@ Task settle(DirectPort& port, Trial& trial) {
 }
 
 Task run_adaptive(DirectPort& port, const Plan& plan) {
-  Trial& trial = port.trial(plan.collective, Direct(port, plan).length_bytes());
+  const std::size_t bytes = Direct(port, plan).length_bytes();
+  Trial& trial = port.trial(plan.collective, bytes);
   if (trial.due()) {
     Task settled = settle(port, trial);
     co_await settled;
@@ -283,7 +284,7 @@ Task run_adaptive(DirectPort& port, const Plan& plan) {
   const Time begin = port.now();
   Task run = run_windows(port, plan, {}, trial.way() == 1);
   co_await run;
-  trial.took(port.now() - begin);
+  trial.took(port.now() - begin, bytes);
 }
 
 /// Enters the next step, if there is room in it soon.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -48,9 +49,10 @@ class Commons {
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
 
-  /// Of calls of this collective with about so many bytes, where there are two ways.
+  /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Long ones are alike.
   Trial& trial(Collective collective, std::size_t bytes) {
-    return trials_[{collective, static_cast<int>(std::bit_width(bytes)) / 2}];
+    constexpr std::size_t kLong = std::size_t{128} << 10;
+    return trials_[{collective, static_cast<int>(std::bit_width(std::min(bytes, kLong))) / 2}];
   }
 
   std::uint64_t take_ticket() noexcept { return tickets_++; }

@@ -20,7 +20,7 @@ class Trial {
  public:
   static constexpr int kEach = 3;
   static constexpr int kKept = 1000;
-  /// Of the two ways, in nanoseconds.
+  /// Of the two ways, in picoseconds for a byte.
   using Times = std::array<std::uint32_t, 2>;
 
   /// Before the next call they tell each other what they `found`, and `settle` it by the longest.
@@ -34,11 +34,13 @@ class Trial {
 
   /// That the next call goes: 0 or 1. The same on all members.
   int way() const noexcept { return settled_ ? faster_ : calls_ / kEach; }
-  /// It has gone there.
-  void took(Duration time) noexcept {
-    constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  /// It has gone there, with so many bytes.
+  void took(Duration time, std::size_t bytes) noexcept {
+    constexpr double kMost = std::numeric_limits<std::uint32_t>::max();
+    const double of_byte =
+        1000 * static_cast<double>(time.count()) / static_cast<double>(std::max<std::size_t>(bytes, 1));
     auto& least = found_[static_cast<std::size_t>(way())];
-    least = std::min(least, static_cast<std::uint32_t>(std::clamp<std::int64_t>(time.count(), 0, kMost)));
+    least = std::min(least, static_cast<std::uint32_t>(std::clamp(of_byte, 0.0, kMost)));
     if (++calls_ == kKept) *this = Trial();
   }
 

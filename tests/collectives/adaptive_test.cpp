@@ -78,7 +78,7 @@ TEST_CASE("all ranks go the way that is shorter for the one for whom it is longe
     const nanoseconds slower_time(is_first ? 10 : 100), faster_time(is_first ? 60 : 50);
     for (const Collective collective : {Collective::all_gather, Collective::all_to_all}) {
       Trial& mine = trial(world, collective) = Trial();
-      for (int i = 0; i < 2 * Trial::kEach; ++i) mine.took(mine.way() == faster ? faster_time : slower_time);
+      for (int i = 0; i < 2 * Trial::kEach; ++i) mine.took(mine.way() == faster ? faster_time : slower_time, 1);
     }
     exchange(world, 1);
     for (const Collective collective : {Collective::all_gather, Collective::all_to_all}) {

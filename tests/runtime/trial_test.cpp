@@ -1,6 +1,8 @@
 #include "runtime/trial.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 
 #include "tests/support/catch.hpp"
 
@@ -10,13 +12,15 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-/// Its calls take so long either way, but the first, which is a hundred times as long.
+constexpr std::size_t kBytes = 1000;
+
+/// Its calls take so long for kBytes either way, but the first, which is a hundred times as long.
 void try_out(Trial& trial, nanoseconds first, nanoseconds second) {
   for (const int way : {0, 1}) {
     for (int i = 0; i < Trial::kEach; ++i) {
       CHECK_FALSE(trial.due());
       CHECK(trial.way() == way);
-      trial.took((way == 0 ? first : second) * (i == 0 ? 100 : 1));
+      trial.took((way == 0 ? first : second) * (i == 0 ? 100 : i), static_cast<std::size_t>(std::max(i, 1)) * kBytes);
     }
   }
   CHECK(trial.due());
@@ -34,7 +38,7 @@ TEST_CASE("both ways are tried out, then all calls go the faster one until both 
     for (int i = 0; i < Trial::kKept; ++i) {
       REQUIRE_FALSE(trial.due());
       REQUIRE(trial.way() == faster);
-      trial.took(nanoseconds(faster == 0 ? 1000 : 1));
+      trial.took(nanoseconds(faster == 0 ? 1000 : 1), kBytes);
     }
   }
 }

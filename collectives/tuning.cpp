@@ -25,8 +25,9 @@ using C = Collective;
 // ranks follow the algorithms' costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel; one of
 // 256 KiB is a fourth of the calls.
 //
-// All_reduce over TCP of ranks that share cores was measured in a job for each algorithm: tree takes less after others
-// in the same job than by itself, ring the same.
+// Most lines were measured when tune ran all choices in one job. Each has a job of its own since it was seen that over
+// TCP tree takes less after others than by itself, and ring the same; long all_reduce of ranks that share cores was
+// measured so.
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.

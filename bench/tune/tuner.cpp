@@ -81,6 +81,15 @@ Command command_for(Path path, int ranks, const LoopSettings& loops) {
   return rondo.command_for(ranks, loops);
 }
 
+/// A job for each choice: what others leave behind in the system's connections changes what the next takes.
+std::vector<std::vector<Loop>> jobs_of(const std::vector<Loop>& loops) {
+  std::map<std::pair<Algorithm, std::size_t>, std::vector<Loop>> jobs;
+  for (const Loop& loop : loops) jobs[{loop.algorithm, loop.chunk_bytes}].push_back(loop);
+  std::vector<std::vector<Loop>> all;
+  for (auto& [choice, of_choice] : jobs) all.push_back(std::move(of_choice));
+  return all;
+}
+
 }  // namespace
 
 std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks) {
@@ -132,7 +141,9 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
         const auto command = [&](const std::vector<Loop>& some) {
           return command_for(path, ranks, {some, plan.seconds, 0});
         };
-        run_series(loops, plan.limits, command, measured[{path, ranks}]);
+        for (const std::vector<Loop>& job : jobs_of(loops)) {
+          run_series(job, plan.limits, command, measured[{path, ranks}]);
+        }
       }
     }
   }

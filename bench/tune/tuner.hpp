@@ -33,7 +33,7 @@ std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks
 /// The loops of a question's candidates, without those whose best time is more than twice that of the best.
 std::vector<Loop> hopeful_loops(const Question& question, const Series& measured);
 
-/// Runs every candidate of every question of the plan, round after round, as long as it is
+/// Runs every candidate of every question of the plan in a job for each choice, round after round, as long as it is
 /// hopeful.
 std::vector<Answered> measure_candidates(const TuningPlan& plan);
 

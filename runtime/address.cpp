@@ -106,6 +106,13 @@ std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses) {
   return crowds;
 }
 
+int place_in_crowd(std::span<const Address> addresses, int rank) {
+  const auto own = addresses.begin() + rank;
+  return static_cast<int>(std::count_if(addresses.begin(), own, [&](const Address& other) {
+    return kernel_of(other.host_id) == kernel_of(own->host_id);
+  }));
+}
+
 bool oversubscribed(std::span<const Address> addresses) {
   const auto all = crowds(addresses);
   return std::any_of(all.begin(), all.end(), [](const auto& kernel) { return kernel.second.shares_cores(); });

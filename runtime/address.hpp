@@ -40,6 +40,9 @@ struct Crowd {
 /// bound to a core of their own have as many together, ranks bound to the same core have one.
 std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses);
 
+/// How many of the ranks before this one are of the same kernel.
+int place_in_crowd(std::span<const Address> addresses, int rank);
+
 /// What of a `host_id` all network namespaces of a machine have in common; all of it where that is not known.
 std::string_view kernel_of(std::string_view host_id) noexcept;
 

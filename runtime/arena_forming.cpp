@@ -4,6 +4,7 @@
 #include <memory>
 #include <string_view>
 
+#include "runtime/cores.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/memory_sharing.hpp"
 
@@ -51,6 +52,7 @@ Task form_arena(Operation& operation, Team& team) {
   tell(group, team);
   // While others mapped theirs, or were still being started, they computed; from here on they may not.
   operation.group().engine().progress().habits().forget_long_yields();
+  spread_over_cores(team.rank, team.size());
 }
 
 }  // namespace rondo::detail

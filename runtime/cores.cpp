@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -86,6 +87,19 @@ int usable_cores() {
   const int count = static_cast<int>(std::count(affinity.begin(), affinity.end(), '1'));
   const int limit = quota();
   return std::max(1, limit > 0 ? std::min(count, limit) : count);
+}
+
+void spread_over_cores(int place, int threads) noexcept {
+  cpu_set_t mine;
+  if (::sched_getaffinity(0, sizeof mine, &mine) != 0) return;
+  const int cores = CPU_COUNT(&mine);
+  if (cores < 2 || cores >= threads) return;
+  std::size_t core = 0;
+  for (int left = place % cores; !CPU_ISSET(core, &mine) || left-- > 0;) ++core;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  if (::sched_setaffinity(0, sizeof one, &one) == 0) ::sched_setaffinity(0, sizeof mine, &mine);
 }
 
 }  // namespace rondo::detail

@@ -11,6 +11,7 @@
 #include <rondo/init.hpp>
 
 #include "runtime/access.hpp"
+#include "runtime/cores.hpp"
 
 namespace rondo {
 namespace detail {
@@ -56,6 +57,7 @@ World::World(const Identity& identity, const Config& config)
   control_.join(mesh_.packed_address(tuning_summary(engine_.settings().tuning)));
   mesh_.open(control_, engine_);
   engine_.wait_as(idle_policy(mesh_.crowd(), config));
+  spread_over_cores(mesh_.place_in_crowd(), mesh_.crowd().ranks);
   engine_.use(control_);
   engine_.use(mesh_);
   std::vector<int> everybody(static_cast<std::size_t>(identity.size));

@@ -36,3 +36,24 @@ TEST_CASE("only cores that this thread may run on are usable", "[runtime][cores]
   CHECK(own_affinity() == std::string(static_cast<std::size_t>(here), '0') + '1');
   CHECK(::sched_setaffinity(0, sizeof before, &before) == 0);
 }
+
+TEST_CASE("threads that share cores are dealt out to them in turn, and may go on from there", "[runtime][cores]") {
+  cpu_set_t before, after;
+  REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+  const int cores = CPU_COUNT(&before);
+  if (cores < 2) return;
+  const std::string affinity = own_affinity();
+  const auto second = static_cast<int>(affinity.find('1', affinity.find('1') + 1));
+  int found_there = 0;
+  for (int i = 0; i < 20; ++i) {
+    spread_over_cores(0, cores + 1);
+    spread_over_cores(i % 2 == 0 ? 1 : cores + 1, cores + 2);
+    found_there += ::sched_getcpu() == second ? 1 : 0;
+  }
+  CHECK(found_there > 17);  // the system may have moved it on at once
+  spread_over_cores(0, cores + 1);
+  spread_over_cores(1, cores);
+  CHECK(::sched_getcpu() != second);
+  CHECK(::sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
+}

@@ -81,15 +81,6 @@ Command command_for(Path path, int ranks, const LoopSettings& loops) {
   return rondo.command_for(ranks, loops);
 }
 
-/// A job for each choice: what others leave behind in the system's connections changes what the next takes.
-std::vector<std::vector<Loop>> jobs_of(const std::vector<Loop>& loops) {
-  std::map<std::pair<Algorithm, std::size_t>, std::vector<Loop>> jobs;
-  for (const Loop& loop : loops) jobs[{loop.algorithm, loop.chunk_bytes}].push_back(loop);
-  std::vector<std::vector<Loop>> all;
-  for (auto& [choice, of_choice] : jobs) all.push_back(std::move(of_choice));
-  return all;
-}
-
 }  // namespace
 
 std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks) {
@@ -126,6 +117,12 @@ std::vector<Loop> hopeful_loops(const Question& question, const Series& measured
   return loops;
 }
 
+std::map<std::pair<Algorithm, std::size_t>, std::vector<Loop>> jobs_of(const std::vector<Loop>& loops) {
+  std::map<std::pair<Algorithm, std::size_t>, std::vector<Loop>> jobs;
+  for (const Loop& loop : loops) jobs[{loop.algorithm, loop.chunk_bytes}].push_back(loop);
+  return jobs;
+}
+
 std::vector<Answered> measure_candidates(const TuningPlan& plan) {
   std::map<std::pair<Path, int>, Series> measured;
   for (int round = 1; round <= plan.rounds; ++round) {
@@ -141,7 +138,7 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
         const auto command = [&](const std::vector<Loop>& some) {
           return command_for(path, ranks, {some, plan.seconds, 0});
         };
-        for (const std::vector<Loop>& job : jobs_of(loops)) {
+        for (const auto& [choice, job] : jobs_of(loops)) {
           run_series(job, plan.limits, command, measured[{path, ranks}]);
         }
       }

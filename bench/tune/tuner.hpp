@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <rondo/tuning.hpp>
@@ -33,8 +35,11 @@ std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks
 /// The loops of a question's candidates, without those whose best time is more than twice that of the best.
 std::vector<Loop> hopeful_loops(const Question& question, const Series& measured);
 
-/// Runs every candidate of every question of the plan in a job for each choice, round after round, as long as it is
-/// hopeful.
+/// The loops of each choice, by algorithm and chunk, which have a job of their own: what others leave behind in the
+/// system's connections changes what the next takes.
+std::map<std::pair<Algorithm, std::size_t>, std::vector<Loop>> jobs_of(const std::vector<Loop>& loops);
+
+/// Runs every candidate of every question of the plan, round after round, as long as it is hopeful.
 std::vector<Answered> measure_candidates(const TuningPlan& plan);
 
 /// The rules that the answers ask for, in the order of a table. The questions of a collective, path and number of ranks

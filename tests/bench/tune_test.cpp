@@ -150,6 +150,17 @@ TEST_CASE("sizes that round to the same bytes are one question", "[bench][tune]"
   CHECK(questions[2].collective == Collective::barrier);
 }
 
+TEST_CASE("loops of different algorithms or chunks are in different jobs", "[bench][tune]") {
+  const Loop tree{Operation::all_reduce, 64 << 10, Algorithm::tree, 4096};
+  Loop longer = tree, whole = tree, ring = tree;
+  longer.bytes = 1 << 20;
+  whole.chunk_bytes = 0;
+  ring.algorithm = Algorithm::ring;
+  const auto jobs = jobs_of({tree, ring, longer, whole});
+  CHECK(jobs.size() == 3);
+  CHECK(jobs.at({Algorithm::tree, 4096}) == std::vector{tree, longer});
+}
+
 TEST_CASE("explain says what is chosen and by which rule", "[bench][tune]") {
   const Question question = question_of(64 << 10, 4, true);
   const std::string text = reason_text(question, Config{});

@@ -100,6 +100,9 @@ TEST_CASE("ranks that are bound to cores have together what each may use", "[run
   const Ranks containers{on("a/1", 2), on("a/2", 2), on("a/2", 2), on("b/1", 2), on("/1", 2), on("/2", 2)};
   CHECK(crowds(containers).at("a").ranks == 3);
   CHECK(crowds(containers).at("/2").ranks == 1);
+  CHECK(place_in_crowd(containers, 2) == 2);
+  CHECK(place_in_crowd(containers, 3) == 0);
+  CHECK(place_in_crowd(containers, 5) == 0);
   CHECK(oversubscribed(containers));
   CHECK_FALSE(oversubscribed(Ranks{on("a/1", 2), on("a/2", 2)}));
   CHECK_FALSE(oversubscribed(Ranks{bound("1"), bound("01")}));

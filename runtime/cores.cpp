@@ -93,7 +93,7 @@ void spread_over_cores(int place, int threads) noexcept {
   cpu_set_t mine;
   if (::sched_getaffinity(0, sizeof mine, &mine) != 0) return;
   const int cores = CPU_COUNT(&mine);
-  if (cores < 2 || cores >= threads) return;
+  if (cores < 2 || cores > threads) return;
   std::size_t core = 0;
   for (int left = place % cores; !CPU_ISSET(core, &mine) || left-- > 0;) ++core;
   cpu_set_t one;

@@ -18,9 +18,10 @@ int cores_of_host();
 /// Cores that a cgroup-v2 `cpu.max` allows ("150000 100000" -> 2); 0: no limit.
 int cores_of_quota(std::string_view cpu_max);
 
-/// For a thread that is the one at this place of so many who share the cores that it may use: moves it to the one that
+/// For a thread that is the one at this place of so many who need all cores that it may use: moves it to the one that
 /// it gets when they are dealt out in turn. The system may move it on, but threads that yield all the time it leaves
-/// where they are, however uneven that is, for a tenth of a second. Nothing where there is a core for each.
+/// where they are, however uneven that is, for a tenth of a second and longer. Nothing where there are cores to spare:
+/// there it knows better which of them to take.
 void spread_over_cores(int place, int threads) noexcept;
 
 }  // namespace rondo::detail

@@ -24,7 +24,9 @@ constexpr const char* kCompareDescription =
     "clock. The time of an iteration is the longest over the ranks of the loop's mean; a cell's is the median over\n"
     "the rounds; of a library that runs in several configurations the best one counts, and is named. Latency is one\n"
     "way, half of a round trip, with 2 ranks. Sizes are of the larger buffer of a call, at least an element for each\n"
-    "rank. The same for all; results are checked once per loop, outside of what is timed.\n\n"
+    "rank. The same for all; results are checked once per loop, outside of what is timed. Each program starts once\n"
+    "two cores have exchanged lines of memory about as fast as they ever did here, or have tried to for a second:\n"
+    "the host of a virtual machine moves its cores about.\n\n"
     "With --device cuda all buffers are in the memory of the ranks' devices, and a call has returned when the device\n"
     "is done. Gloo, which knows memory of the host alone, is used as torch.distributed's Gloo backend does with CUDA\n"
     "tensors: copied on a stream to pinned memory of the host, waited for, Gloo's algorithm, copied back, waited for\n"
@@ -116,7 +118,7 @@ void interpret(const TypedComparison& typed, ComparisonPlan& plan) {
   if (!any) throw UsageError("nothing to measure: latency and bandwidth are measured with 2 ranks");
 }
 
-void measure_round(const ComparisonPlan& plan, int cores, std::vector<Entry>& entries) {
+void measure_round(const ComparisonPlan& plan, int cores, CoreDistance& distance, std::vector<Entry>& entries) {
   for (const int ranks : plan.ranks) {
     for (const Path path : plan.paths) {
       for (Entry& entry : entries) {
@@ -127,6 +129,7 @@ void measure_round(const ComparisonPlan& plan, int cores, std::vector<Entry>& en
         const auto command = [&](const std::vector<Loop>& some) {
           return contender.command_for(ranks, {some, plan.seconds, 0});
         };
+        distance.settle();
         run_series(loops, plan.limits, command, entry.by_ranks[ranks]);
       }
     }
@@ -183,14 +186,14 @@ int compare_command(const std::vector<std::string>& arguments) {
   check_device(on_devices);
   Field field = find_contenders(settings.plan.paths, settings.plan.peers, settings.plan.place);
 
-  Comparison comparison{settings.plan, detail::usable_cores(), {}, std::move(field.absent), {}, {}};
+  Comparison comparison{settings.plan, detail::usable_cores(), {}, std::move(field.absent), {}, {}, {}};
   if (on_devices) comparison.devices = found_devices();
   for (Contender& contender : field.contenders) comparison.entries.push_back({std::move(contender), {}});
   fmt::print("{}", contenders_text(comparison.entries, comparison.absent));
   std::fflush(stdout);
   for (int round = 1; round <= settings.plan.rounds; ++round) {
     fmt::print(stderr, "round {} of {}\n", round, settings.plan.rounds);
-    measure_round(settings.plan, comparison.cores, comparison.entries);
+    measure_round(settings.plan, comparison.cores, comparison.distance, comparison.entries);
   }
   comparison.rows = compare(comparison.entries, settings.plan);
 

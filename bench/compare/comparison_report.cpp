@@ -84,6 +84,19 @@ std::string device_lines(const FoundDevices& found) {
                      found.stand_in ? kStandInLine : "");
 }
 
+std::string distance_line(const CoreDistance& distance) {
+  if (distance.least() == 0) return "";
+  const int programs = distance.settled() + distance.apart();
+  return fmt::format(
+      "# a line of memory took {:.3f} us from core to core; in the second before {} of {} programs always over {:g} "
+      "times that\n",
+      distance.least(), distance.apart(), programs, CoreDistance::kApart);
+}
+
+Json to_json(const CoreDistance& distance) {
+  return {{"us", distance.least()}, {"near", distance.settled()}, {"apart", distance.apart()}};
+}
+
 Json to_json(const Standing& standing) {
   Json object{{"us", standing.microseconds ? Json(*standing.microseconds) : Json(nullptr)},
               {"rounds_us", standing.rounds},
@@ -154,6 +167,7 @@ std::string contenders_text(const std::vector<Entry>& entries, const std::vector
 std::string comparison_table(const Comparison& comparison) {
   std::string text = fmt::format("# {} rounds of loops of about {:g} s, {} cores\n", comparison.plan.rounds,
                                  comparison.plan.seconds, comparison.cores);
+  text += distance_line(comparison.distance);
   if (comparison.devices) text += device_lines(*comparison.devices);
   std::set<std::string> introduced;
   for (const Entry& entry : comparison.entries) {
@@ -180,6 +194,7 @@ void write_json(std::ostream& to, const Comparison& comparison) {
               {"cores", comparison.cores},
               {"rounds", comparison.plan.rounds},
               {"seconds", comparison.plan.seconds},
+              {"core_distance", to_json(comparison.distance)},
               {"device", to_json(comparison.devices)},
               {"contenders", Json::array()},
               {"absent", Json::array()},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/compare/comparison.hpp"
+#include "bench/compare/core_distance.hpp"
 #include "bench/device_figures.hpp"
 
 namespace rondo::bench {
@@ -18,6 +19,7 @@ struct Comparison {
   std::vector<Absence> absent;
   std::vector<Row> rows;
   std::optional<FoundDevices> devices;  ///< where buffers are on devices
+  CoreDistance distance;                ///< as it was when programs were started
 };
 
 /// Who is compared, how each is started, who is left out and why.

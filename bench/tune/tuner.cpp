@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/compare/core_distance.hpp"
 #include "bench/statistics.hpp"
 #include "bench/tune/candidates.hpp"
 
@@ -125,6 +126,7 @@ std::map<std::pair<Algorithm, std::size_t>, std::vector<Loop>> jobs_of(const std
 
 std::vector<Answered> measure_candidates(const TuningPlan& plan) {
   std::map<std::pair<Path, int>, Series> measured;
+  CoreDistance distance;
   for (int round = 1; round <= plan.rounds; ++round) {
     for (const int ranks : plan.ranks) {
       for (const Path path : plan.paths) {
@@ -139,6 +141,7 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
           return command_for(path, ranks, {some, plan.seconds, 0});
         };
         for (const auto& [choice, job] : jobs_of(loops)) {
+          distance.settle();
           run_series(job, plan.limits, command, measured[{path, ranks}]);
         }
       }

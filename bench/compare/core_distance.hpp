@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+
+namespace rondo::bench {
+
+/// How long a line of memory takes from one core to another. The host of a virtual machine moves its cores about,
+/// mostly when they have been idle, and then short messages take up to five times as long, for a moment or for minutes.
+/// So each program of a comparison is started only once the cores are near each other, or a second has passed.
+class CoreDistance {
+ public:
+  /// Microseconds one way, as found now; 0: there are not two cores to ask.
+  using Measure = std::function<double()>;
+  static double between_first_two_cores();
+  /// So many times the least is apart. (Two threads of one core are nearer than two cores that share a cache.)
+  static constexpr double kApart = 3;
+
+  CoreDistance() : CoreDistance(&between_first_two_cores) {}
+  explicit CoreDistance(Measure measure, double patience_seconds = 1);
+
+  /// Keeps two cores at work until they are near.
+  void settle();
+
+  double least() const noexcept { return least_; }
+  int settled() const noexcept { return settled_; }  ///< how often they were near
+  int apart() const noexcept { return apart_; }      ///< how often they were not, all the time
+
+ private:
+  const Measure measure_;
+  const double patience_seconds_;
+  double least_ = 0;
+  int settled_ = 0;
+  int apart_ = 0;
+};
+
+}  // namespace rondo::bench

@@ -18,6 +18,7 @@ struct PointerFacts {
   Kind kind = Kind::host;
   Device device = 0;  ///< of managed memory, the one in whose context it was allocated
   // The rest is of device memory; managed memory has a buffer_id, too.
+  // Where it is not exportable, base and bytes may be of a piece of the allocation.
   Address base = 0;             ///< of the whole allocation, which is what other processes map
   std::uint64_t bytes = 0;      ///< of the whole allocation
   std::uint64_t buffer_id = 0;  ///< never again another allocation's, also where that has the same base

@@ -223,8 +223,10 @@ cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Dr
                               "device, or a std::span",
                               bytes.size, cuda::address_of(bytes.data)));
   }
+  // Only of memory of cuMemAlloc is that where the allocation ends: of pieces mapped back to back (cuMemMap, the
+  // expandable segments of torch) the driver tells the one.
   const cuda::Address end = memory.base + memory.bytes;
-  if (memory.kind == cuda::PointerFacts::Kind::device && end - cuda::address_of(bytes.data) < bytes.size) {
+  if (memory.exportable && end - cuda::address_of(bytes.data) < bytes.size) {
     throw refusal(Errc::invalid_argument, operation,
                   fmt::format("got {} bytes at {:#x}, wanted at most {}: there the allocation ends", bytes.size,
                               cuda::address_of(bytes.data), end - cuda::address_of(bytes.data)));

@@ -115,6 +115,10 @@ void unmappable(Communicator& world) {
       const device_span<std::byte> out(reinterpret_cast<std::byte*>(address), kBytes, stream_of(device));
       world.sendrecv(out, right, in.span(), left);
       check(device, in, 0, pattern(left, round, kBytes), "memory that cannot be mapped");
+      // And into it.
+      world.sendrecv(in.span(stream_of(device)), left, out, right);
+      require(device.content(address, kBytes) == sent, "what came back into it");
+      device.fill(address, kBytes, std::byte{0});
     }
   }
 }

@@ -40,25 +40,29 @@ using PhysicalMap = cuda::Result(cuda::Address, std::size_t, std::size_t, Physic
 using PhysicalUnmap = cuda::Result(cuda::Address, std::size_t);
 using SetAccess = cuda::Result(cuda::Address, std::size_t, const AccessFacts*, std::size_t);
 
-/// So many bytes, or a few more, on the device whose context is current.
+/// Pieces of so many bytes each, or a few more, back to back, on the device whose context is current.
 class VirtualMemory {
  public:
   /// Throws std::runtime_error.
-  VirtualMemory(cuda::Device device, std::size_t bytes);
+  VirtualMemory(cuda::Device device, std::size_t bytes, std::size_t pieces = 1);
   ~VirtualMemory();
   VirtualMemory(const VirtualMemory&) = delete;
   VirtualMemory& operator=(const VirtualMemory&) = delete;
 
   cuda::Address address() const noexcept { return address_; }
+  /// Where the second piece begins.
+  cuda::Address border() const noexcept { return address_ + piece_bytes_; }
 
  private:
-  std::size_t bytes_;
+  std::size_t piece_bytes_ = 0;
+  std::size_t bytes_ = 0;
   cuda::Address address_ = 0;
 };
 
 class DeviceUnderTest;
 
-/// Memory of each kind that other processes cannot map, so many bytes: of a pool, virtual, managed.
+/// Memory of each kind that other processes cannot map, so many bytes: of a pool, virtual, of two
+/// virtual pieces, managed.
 class Unmappable {
  public:
   /// Throws std::runtime_error.
@@ -67,12 +71,13 @@ class Unmappable {
   Unmappable(const Unmappable&) = delete;
   Unmappable& operator=(const Unmappable&) = delete;
 
-  std::array<cuda::Address, 3> addresses() const noexcept { return {pooled_, created_.address(), managed_}; }
+  std::array<cuda::Address, 4> addresses() const noexcept;
 
  private:
   const DeviceUnderTest& device_;
   const cuda::Current current_;
   const VirtualMemory created_;
+  const std::size_t bytes_;
   cuda::Address pooled_ = 0;
   cuda::Address managed_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "tests/cuda/stand_in/entry_points.hpp"
 #include "tests/cuda/stand_in/machine.hpp"
@@ -51,12 +52,14 @@ struct Range {
   }
 };
 
+using Ranges = std::map<Address, Range>;
+
 /// All device memory of this process, in one piece of its address space; where nothing is, nothing may be touched.
 /// Addresses are used again at once: the lowest that are free.
 struct Memory {
   std::mutex mutex;
   Address arena = 0;
-  std::map<Address, Range> ranges;  ///< by where they begin here
+  Ranges ranges;  ///< by where they begin here
   std::uint64_t buffers = 0;
 
   Memory() {
@@ -83,7 +86,7 @@ Address place_for(const Memory& state, std::uint64_t bytes) {
   return at + bytes <= state.arena + kArena ? at : kOutOfMemory;
 }
 
-std::map<Address, Range>::iterator containing(Memory& state, Address address) {
+Ranges::iterator containing(Memory& state, Address address) {
   auto after = state.ranges.upper_bound(address);
   if (after == state.ranges.begin()) return state.ranges.end();
   --after;
@@ -119,12 +122,12 @@ std::uint64_t mapped_bytes(const Memory& state) {
   return bytes;
 }
 
-void close(std::map<Address, Range>::iterator range) {
+void close(Ranges::iterator range) {
   const std::size_t bytes = (range->second.bytes + kGranule - 1) / kGranule * kGranule;
   ::mmap(pointer(range->first), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-void remove(Memory& state, std::map<Address, Range>::iterator range) {
+void remove(Memory& state, Ranges::iterator range) {
   close(range);
   count_live(range->second.device, name_of(range->second.kind), -1);
   state.ranges.erase(range);
@@ -195,7 +198,12 @@ bool check_access(const char* who, Address address, std::size_t bytes, int devic
   if (range.kind == Kind::reserved || range.kind == Kind::closed) {
     mistake(fmt::format("{}: {} bytes at {:#x}: nothing may be touched there yet", who, bytes, address));
   }
-  if (bytes > range.bytes - (address - found->first)) {
+  Address end = found->first + range.bytes;
+  // Pieces that are mapped back to back may be used as one.
+  for (auto next = found; range.kind == Kind::mapped && ++next != state.ranges.end() && next->first == end;) {
+    if (next->second.kind == Kind::mapped && next->second.device == range.device) end += next->second.bytes;
+  }
+  if (bytes > end - address) {
     mistake(fmt::format("{}: {} bytes at {:#x} end behind the {} bytes at {:#x}", who, bytes, address, range.bytes,
                         found->first));
   }
@@ -207,11 +215,15 @@ bool check_access(const char* who, Address address, std::size_t bytes, int devic
 
 namespace {
 
-/// A range that was reserved, in this state; under the mutex.
-std::map<Address, Range>::iterator find_reserved(Memory& state, Address address, std::size_t bytes, Kind kind) {
-  const auto found = state.ranges.find(address);
-  const bool fits = found != state.ranges.end() && found->second.bytes == bytes && found->second.kind == kind;
-  return fits ? found : state.ranges.end();
+/// The ranges in this state that together are these bytes; without any where they are not. Under the mutex.
+std::vector<Ranges::iterator> find_together(Memory& state, Address address, std::size_t bytes, Kind kind) {
+  std::vector<Ranges::iterator> found;
+  Address at = address;
+  for (auto next = state.ranges.find(at); at < address + bytes; at += (next++)->second.bytes) {
+    if (next == state.ranges.end() || next->first != at || next->second.kind != kind) return {};
+    found.push_back(next);
+  }
+  return at == address + bytes ? found : std::vector<Ranges::iterator>{};
 }
 
 }  // namespace
@@ -225,20 +237,25 @@ Address reserve_addresses(std::size_t bytes) {
 bool free_addresses(Address address, std::size_t bytes) {
   Memory& state = memory();
   const std::scoped_lock lock(state.mutex);
-  const auto found = find_reserved(state, address, bytes, Kind::reserved);
-  if (found == state.ranges.end()) return false;
-  remove(state, found);
-  return true;
+  const auto found = find_together(state, address, bytes, Kind::reserved);
+  for (const auto& range : found) remove(state, range);
+  return !found.empty();
 }
 
 bool map_there(Address address, std::size_t bytes, int device) {
   Memory& state = memory();
   const std::scoped_lock lock(state.mutex);
-  const auto found = find_reserved(state, address, bytes, Kind::reserved);
-  if (found == state.ranges.end()) return false;
+  const auto found = state.ranges.find(address);
+  if (found == state.ranges.end() || found->second.kind != Kind::reserved || found->second.bytes < bytes) return false;
   Range& range = found->second;
   count_live(range.device, name_of(range.kind), -1);
+  if (range.bytes > bytes) {
+    Range rest{.kind = Kind::reserved, .bytes = range.bytes - bytes};
+    count_live(rest.device, name_of(rest.kind), 1);
+    state.ranges.emplace(address + bytes, std::move(rest));
+  }
   range.kind = Kind::closed;
+  range.bytes = bytes;
   range.device = device;
   range.buffer_id = ++state.buffers;
   range.object = SharedObject::create(bytes);
@@ -248,27 +265,24 @@ bool map_there(Address address, std::size_t bytes, int device) {
 }
 
 bool unmap_there(Address address, std::size_t bytes) {
-  Memory& state = memory();
-  {
-    const std::scoped_lock lock(state.mutex);
-    if (find_reserved(state, address, bytes, Kind::mapped) == state.ranges.end()) return false;
-  }
   synchronize_device(current_device());
+  Memory& state = memory();
   const std::scoped_lock lock(state.mutex);
-  const auto found = find_reserved(state, address, bytes, Kind::mapped);
-  close(found);
-  found->second.kind = Kind::reserved;
-  found->second.object = {};
-  return true;
+  const auto found = find_together(state, address, bytes, Kind::mapped);
+  for (const auto& range : found) {
+    close(range);
+    range->second.kind = Kind::reserved;
+    range->second.object = {};
+  }
+  return !found.empty();
 }
 
 bool give_access(Address address, std::size_t bytes) {
   Memory& state = memory();
   const std::scoped_lock lock(state.mutex);
-  const auto found = find_reserved(state, address, bytes, Kind::closed);
-  if (found == state.ranges.end()) return false;
-  found->second.kind = Kind::mapped;
-  return true;
+  const auto found = find_together(state, address, bytes, Kind::closed);
+  for (const auto& range : found) range->second.kind = Kind::mapped;
+  return !found.empty();
 }
 
 }  // namespace rondo::stand_in

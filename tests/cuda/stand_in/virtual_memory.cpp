@@ -1,4 +1,4 @@
-// Addresses and bytes that are had apart. Whole pieces only: what is mapped fills what was reserved.
+// Addresses and bytes that are had apart. Whole pieces only, which fill what was reserved from its beginning on.
 
 #include <map>
 #include <mutex>

@@ -41,7 +41,6 @@ class Engine {
   struct Settings {
     int rank = 0;
     int size = 1;
-    int local_rank = 0;  ///< among the ranks of this host
     std::size_t eager_limit = std::size_t{64} << 10;
     std::size_t unexpected_bytes = std::size_t{64} << 20;
     std::optional<Duration> timeout;  ///< of an operation that names none
@@ -225,7 +224,7 @@ class Engine {
   std::vector<std::unique_ptr<Unexpected>> unexpected_memory_;
   std::size_t unexpected_bytes_ = 0;  // of that
 
-  RankDevice device_{settings_.local_rank, log_};
+  RankDevice device_{log_};
   DevicePieces device_pieces_{*this};
   DevicePeers device_peers_{*this};
   DeviceMessages device_messages_{*this};

@@ -198,9 +198,8 @@ Identity read(const Launcher& launcher, const Seen& seen) {
   const auto local_rank = seen.number(launcher.local_rank, 0);
   const auto local_size = seen.number(launcher.local_size, 1);
   check_local_range(launcher.name, local_rank, local_size, *size, seen);
-  identity.local_rank = static_cast<int>(local_rank.value_or(hosts == 1 ? *rank : 0));
+  if (local_rank) identity.local_rank = static_cast<int>(*local_rank);
   identity.local_size = static_cast<int>(local_size.value_or(hosts.value_or(1) > 1 ? 1 : *size));
-  if (identity.local_rank >= identity.local_size) identity.local_rank = 0;
   identity.job_id = job_of(launcher, seen);
   identity.attempt = static_cast<std::uint32_t>(seen.number(launcher.attempt, 0).value_or(0));
   identity.source = launcher.name;
@@ -214,7 +213,7 @@ void override_ranks(Identity& identity, std::optional<int> rank, std::optional<i
   if (!rank || !size) seen.reject(fmt::format("{}: got {} alone, wanted rank and size", who, rank ? "rank" : "size"));
   check_range(who, *rank, *size, seen);
   if (identity.rank != *rank || identity.size != *size) {
-    identity.local_rank = 0;
+    identity.local_rank.reset();
     identity.local_size = *size;
   }
   identity.rank = *rank;

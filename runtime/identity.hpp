@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <rondo/config.hpp>
@@ -14,9 +15,9 @@ namespace rondo::detail {
 struct Identity {
   int rank = 0;
   int size = 1;
-  int local_rank = 0;  ///< among the ranks of this host; 0 where the launcher does not say
-  int local_size = 1;  ///< ranks on this host; `size` where the launcher does not say
-  std::string job_id;  ///< equal on all ranks; empty where nothing names the job
+  std::optional<int> local_rank;  ///< among the ranks of this host; where the launcher does not say, their meeting does
+  int local_size = 1;             ///< ranks on this host; `size` where the launcher does not say
+  std::string job_id;             ///< equal on all ranks; empty where nothing names the job
   std::uint32_t attempt = 0;
   std::string source;  ///< "options", "rondo", "torchrun", "Open MPI", "PMI", "Slurm", "alone"
   MeetingPoint meeting;

@@ -343,12 +343,11 @@ std::shared_ptr<DeviceScratch> RankDevice::scratch(std::size_t bytes) {
 
 // Memory of their own.
 
-// As the launcher has numbered the ranks of this host.
 cuda::Device RankDevice::first_device(const cuda::Driver& driver) const {
   int count = 0;
   driver.must(driver.cuDeviceGetCount, &count);
   cuda::Device number = 0;
-  driver.must(driver.cuDeviceGet, &number, local_rank_ % count);
+  driver.must(driver.cuDeviceGet, &number, local_rank % count);
   return number;
 }
 

@@ -61,8 +61,10 @@ class RankDevice {
 
   /// Of a collective that goes through the host; the same on all ranks.
   std::size_t piece_bytes = std::size_t{4} << 20;
+  /// Among the ranks of this machine: whose device it is where the first memory is one that it makes.
+  int local_rank = 0;
 
-  RankDevice(int local_rank, const Log& log) : local_rank_(local_rank), log_(log) {}
+  explicit RankDevice(const Log& log) : log_(log) {}
   ~RankDevice();
   RankDevice(const RankDevice&) = delete;
   RankDevice& operator=(const RankDevice&) = delete;
@@ -172,7 +174,6 @@ class RankDevice {
   /// Says in the log, once, that memory for copies is not pinned.
   void note_unpinned();
 
-  const int local_rank_;
   const Log& log_;
   bool noted_unpinned_ = false;
   std::unique_ptr<Opened> opened_;

@@ -20,7 +20,6 @@ Engine::Settings engine_settings(const Identity& identity, const Config& config)
   Engine::Settings settings;
   settings.rank = identity.rank;
   settings.size = identity.size;
-  settings.local_rank = identity.local_rank;
   settings.eager_limit = config.eager_limit;
   settings.unexpected_bytes = config.unexpected_bytes;
   settings.timeout = config.timeout;
@@ -51,11 +50,12 @@ World::World(const Identity& identity, const Config& config)
       mesh_(identity, config, log_, control_.local_address()),
       engine_(engine_settings(identity, config), clock_, waiter_, log_),
       exceptions_(std::uncaught_exceptions()) {
-  if (identity.local_rank == 0) {
+  if (identity.local_rank.value_or(0) == 0) {
     for (const std::string& warning : config.warnings) log_.warn("{}", warning);
   }
   control_.join(mesh_.packed_address(tuning_summary(engine_.settings().tuning)));
   mesh_.open(control_, engine_);
+  engine_.device().local_rank = identity.local_rank.value_or(mesh_.place_in_crowd());
   engine_.wait_as(idle_policy(mesh_.crowd(), config));
   spread_over_cores(mesh_.place_in_crowd(), mesh_.crowd().ranks);
   engine_.use(control_);

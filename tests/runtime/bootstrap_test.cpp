@@ -10,6 +10,7 @@
 #include <asio/io_context.hpp>
 
 #include "runtime/hub.hpp"
+#include "runtime/world.hpp"
 #include "tests/runtime/rank_threads.hpp"
 #include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
@@ -45,6 +46,22 @@ TEST_CASE("ranks meet at every kind of place", "[runtime][bootstrap]") {
     }
     for (const End& end : run(bodies)) CHECK(end.text == "");
   }
+}
+
+TEST_CASE("ranks whom no launcher has numbered on their host are so by their meeting", "[runtime][bootstrap]") {
+  const MeetingPoint point = by_name();
+  std::vector<int> numbers(3, -1);
+  std::vector<Body> bodies;
+  for (int rank = 0; rank < 3; ++rank) {
+    bodies.emplace_back([&, rank] {
+      Identity identity = member(rank, 3, point);
+      if (rank == 1) identity.local_rank = 7;
+      World world(identity, patient());
+      numbers[static_cast<std::size_t>(rank)] = world.engine().device().local_rank;
+    });
+  }
+  for (const End& end : run(bodies)) CHECK(end.text == "");
+  CHECK(numbers == std::vector{0, 7, 2});
 }
 
 TEST_CASE("rank 0 may be late", "[runtime][bootstrap]") {

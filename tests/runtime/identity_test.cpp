@@ -116,6 +116,17 @@ TEST_CASE("Open MPI, MPICH and Slurm without an address meet by name on one host
   CHECK(to_string(who(kSlurm).meeting) == "unix:@rondo-1000-7.0-0");
 }
 
+TEST_CASE("a rank has the number on its host that the launcher says, or none", "[runtime][identity]") {
+  const auto two_nodes = kSlurm + Environment{{"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}} + kMaster;
+  CHECK(who(two_nodes).local_rank == 1);
+  CHECK_FALSE(who(Environment{{"RONDO_RANK", "1"}, {"RONDO_SIZE", "2"}} + kMaster).local_rank);
+  InitOptions options;
+  options.rank = 1;
+  options.size = 2;
+  CHECK_FALSE(who(kMaster, options).local_rank);
+  CHECK_FALSE(who(Environment{{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}).local_rank);
+}
+
 TEST_CASE("other launchers take an address too", "[runtime][identity]") {
   for (const auto& launcher : {kOpenMpi, kMpich, kSlurm}) {
     CHECK(to_string(who(launcher + kMaster).meeting) == "tcp://10.0.0.1:4711");

@@ -18,7 +18,8 @@ namespace {
 
 detail::Identity identity_of(int rank, int size, const std::string& job) {
   detail::Identity identity;
-  identity.rank = identity.local_rank = rank;
+  identity.rank = rank;
+  identity.local_rank = rank;
   identity.size = identity.local_size = size;
   identity.job_id = job;
   identity.source = "test";

@@ -28,6 +28,9 @@ constexpr bool same_call<Call<Ours...>, CUresult(Theirs...)> = []() {
   return false;
 }();
 
+// By whatever name this header has it.
+using EventElapsedTime = decltype(cuEventElapsedTime);
+
 #define SAME(member, function) static_assert(same_call<decltype(Driver::member), decltype(function)>)
 #undef cuDeviceGetUuid
 #undef cuDevicePrimaryCtxRelease
@@ -76,7 +79,7 @@ SAME(cuEventCreate, ::cuEventCreate);
 SAME(cuEventDestroy, ::cuEventDestroy_v2);
 SAME(cuEventRecord, ::cuEventRecord);
 SAME(cuEventQuery, ::cuEventQuery);
-SAME(cuEventElapsedTime, ::cuEventElapsedTime_v2);
+static_assert(same_call<decltype(Driver::cuEventElapsedTime), EventElapsedTime>);
 SAME(cuIpcGetEventHandle, ::cuIpcGetEventHandle);
 SAME(cuIpcOpenEventHandle, ::cuIpcOpenEventHandle);
 SAME(cuMemAlloc, ::cuMemAlloc_v2);

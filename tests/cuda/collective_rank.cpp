@@ -239,18 +239,21 @@ void ahead_of_the_device(Communicator& world) {
     all_reduce(world, one.span(stream_of(device)), rondo::max);
     all_reduce(world, one.span(stream_of(device)), rondo::max, by_messages);
   }
+  // What others map is mapped while no stream is held, for which a driver might wait.
+  all_reduce(world, data.span(stream_of(device)), rondo::max);
+  std::vector<rondo::cuda::buffer<std::int64_t>> others;
+  for (int i = 0; i < kMany; ++i) {
+    others.emplace_back(world, 1);
+    device.write(address_of(others.back()), std::as_bytes(std::span(ones).first(1)));
+    all_reduce(world, others.back().span(stream_of(device)), rondo::max);
+  }
   HeldStream held(device);
   for (int i = 0; i < 3; ++i) {
     Work work = iall_reduce(world, data.span(stream_of(device)), rondo::sum);
     work.wait_on(stream_of(device));
   }
-  std::vector<rondo::cuda::buffer<std::int64_t>> others;
   std::vector<Work> works;
-  for (int i = 0; i < kMany; ++i) {
-    others.emplace_back(world, 1);
-    device.write(address_of(others.back()), std::as_bytes(std::span(ones).first(1)));
-    works.push_back(iall_reduce(world, others.back().span(stream_of(device)), rondo::sum));
-  }
+  for (const auto& other : others) works.push_back(iall_reduce(world, other.span(stream_of(device)), rondo::sum));
   // Every rank has come here, and none of their streams has.
   barrier(world);
   require(!works.back().test(), "it was done before it could be");

@@ -48,6 +48,13 @@ inline void check(const DeviceUnderTest& device, const Buffer& buffer, std::size
   require(content.empty() || std::memcmp(content.data(), wanted.data(), content.size()) == 0, what);
 }
 
+/// The stream of rondo's own, on which messages are copied.
+inline HeldStream hold_copies(const Communicator& world, const DeviceUnderTest& device) {
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const detail::Progress::Entry entry(engine.progress());
+  return {device, engine.device().opened()->copies.stream()};
+}
+
 /// Queued on the stream.
 inline void overwrite(const DeviceUnderTest& device, const Buffer& buffer) {
   const rondo::cuda::Current current(device.context);

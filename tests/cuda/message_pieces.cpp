@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -153,13 +154,6 @@ void streams_wait_for_all(Communicator& world) {
   }
 }
 
-/// Of rondo's own, on which messages are copied.
-HeldStream hold_copies(const Communicator& world, const DeviceUnderTest& device) {
-  detail::Engine& engine = *CommunicatorAccess::engine(world);
-  const detail::Progress::Entry entry(engine.progress());
-  return {device, engine.device().opened()->copies.stream()};
-}
-
 /// A rank waits for another's sign outside of rondo, where only its helper thread drives.
 class Sign {
  public:
@@ -201,9 +195,18 @@ void goes_on_while_held(Communicator& world, int waiting, std::size_t bytes, boo
   } else {
     world.recv(std::span(sender), 0, Tag{1});
   }
+  const auto start = [&] {
+    const bool on_the_host = other_on_host && world.rank() != waiting;
+    if (world.rank() == 0) return on_the_host ? world.isend(std::span(sent), 1) : world.isend(buffer.span(stream), 1);
+    return on_the_host ? world.irecv(std::span(on_host), 0) : world.irecv(buffer.span(stream), 0);
+  };
+  // What is pinned and mapped is so while no stream is held, for which a driver might wait.
+  start().wait();
+  if (world.rank() == 1) device.fill(address_of(buffer), bytes, std::byte{0});
+  std::fill(on_host.begin(), on_host.end(), std::byte{0});
   if (world.rank() == waiting) {
     HeldStream copies = hold_copies(world, device);
-    (waiting == 0 ? world.isend(buffer.span(stream), 1) : world.irecv(buffer.span(stream), 0)).wait_on(stream);
+    start().wait_on(stream);
     waiting == 0 ? overwrite(device, buffer) : device.copy(address_of(after), address_of(buffer), bytes);
     require(!device.stream.idle(), "the stream did not wait");
     copies.let_go();
@@ -211,14 +214,11 @@ void goes_on_while_held(Communicator& world, int waiting, std::size_t bytes, boo
     waiting == 0 ? arrived.await() : check(device, after, 0, sent, "what came after on the stream");
     return;
   }
-  if (world.rank() == 0) {
-    return other_on_host ? world.send(std::span(sent), 1) : world.send(buffer.span(stream), 1);
-  }
+  start().wait();
+  if (world.rank() == 0) return;
   if (other_on_host) {
-    world.recv(std::span(on_host), 0);
     require(on_host == sent, "what was sent before the stream went on, to the host");
   } else {
-    world.recv(buffer.span(stream), 0);
     check(device, buffer, 0, sent, "what was sent before the stream went on");
   }
   Sign::give(sender);

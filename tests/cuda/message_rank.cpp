@@ -1,5 +1,6 @@
 // A rank that sends and receives memory of a device: message_rank ACT. Started by rondo-run. Ends with 0 when all was
 // as it must be, else it says what was not.
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -7,6 +8,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "cuda/staging.hpp"
 #include "runtime/rank_device.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
@@ -182,8 +184,11 @@ void sender_is_behind(Communicator& world, bool to_host) {
   const auto written = pattern(0, 1, kBytes);
   char word = 0;
   if (world.rank() == 0) {
+    rondo::cuda::Staging staging(device.context);
+    const auto pinned = staging.take(kBytes);
+    std::copy(written.begin(), written.end(), pinned.data());
     HeldStream held(device);
-    device.write(address_of(buffer), written);
+    device.write(address_of(buffer), {pinned.data(), kBytes});
     Work sent = world.isend(buffer.span(stream_of(device)), 1);
     world.send(std::span(&word, 1), 1, Tag{1});
     for (int i = 0; i < 1000; ++i) require(!sent.test(), "it was taken before it was written");

@@ -1,4 +1,5 @@
 // Short messages of a device's memory, which go without their receiver.
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <stdexcept>
@@ -6,6 +7,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "cuda/staging.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
@@ -39,8 +41,11 @@ void in_its_turn(Communicator& world) {
   const auto first = pattern(0, 1, kShort), second = pattern(0, 2, kShort);
   char word = 0;
   if (world.rank() == 0) {
+    cuda::Staging staging(device.context);
+    const auto pinned = staging.take(kShort);
+    std::copy(first.begin(), first.end(), pinned.data());
     HeldStream held(device);
-    device.write(address_of(buffer), first);
+    device.write(address_of(buffer), {pinned.data(), kShort});
     Work sent = world.isend(buffer.span(stream_of(device)), 1);
     world.send(std::span(second), 1);
     world.send(std::span(&word, 1), 1, Tag{1});

@@ -44,8 +44,9 @@ Result queue_copy(const char* call, Side to, Side from, std::size_t bytes, Strea
   if (bytes == 0) return Result::success;
   if (!check(call, to, bytes) || !check(call, from, bytes)) return Result::invalid_value;
   stream.queue([=] { copy(call, to, from, bytes); });
-  // As the driver does: it comes back when all is there.
-  if (!to.on_device && !is_pinned(to.address, bytes)) stream.synchronize();
+  // As the driver does on the way to the host, and may do on the way from there: it comes back when all is there.
+  const auto blocks = [&](const Side& side) { return !side.on_device && !is_pinned(side.address, bytes); };
+  if (blocks(to) || blocks(from)) stream.synchronize();
   return Result::success;
 }
 

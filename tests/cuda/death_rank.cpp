@@ -1,6 +1,6 @@
 // A rank in a job of which rank 1 is killed while a copy is under way, or kernels of others wait for it: death_rank
-// ACT. Started by rondo-run, on the stand-in, where copies take seconds. Says when that was, and what it heard of it
-// and when (moments.hpp). Ends with 0 when all was as it must be.
+// ACT. Started by rondo-run; on a real driver, whose copies take no seconds, only for acts in which a stream is held.
+// Says when that was, and what it heard of it and when (moments.hpp). Ends with 0 when all was as it must be.
 #include <unistd.h>
 
 #include <csignal>

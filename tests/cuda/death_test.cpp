@@ -71,17 +71,14 @@ TEST_CASE("a rank that is killed in the middle of a copy for which a stream wait
 
 TEST_CASE(
     "a rank that is killed before its stream has come to a copy for which a stream waits fails the other one at once",
-    "[cuda][death][stand-in]") {
-  if (!is_stand_in()) return;
+    "[cuda][death]") {
   for (const char* const act : {"receiver-held-for-a-stream", "sender-held-for-a-stream"}) {
     check_death(2, act, {}, true);
-    check_death(2, act, {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"}, true);
+    if (is_stand_in()) check_death(2, act, {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"}, true);
   }
 }
 
-TEST_CASE("a rank whose stream waits for one that is killed hears of it while it frees memory",
-          "[cuda][death][stand-in]") {
-  if (!is_stand_in()) return;
+TEST_CASE("a rank whose stream waits for one that is killed hears of it while it frees memory", "[cuda][death]") {
   check_death(2, "frees-for-a-stream", {}, true);
 }
 
@@ -93,8 +90,8 @@ TEST_CASE("a rank that is killed in the middle of a collective's copies fails th
 }
 
 TEST_CASE("a rank that is killed with the others' kernels queued fails them at once, and they come to an end",
-          "[cuda][death][stand-in]") {
-  if (!is_stand_in() || !HAS_KERNELS) return;
+          "[cuda][death]") {
+  if (!HAS_KERNELS) return;
   const std::string act = GENERATE("all-reduce-mapped", "all-reduce-by-messages");
   auto words = words_for(3, {DEATH_RANK, act}, {});
   // Without a sanitizer they are done before the launcher would kill them.

@@ -33,7 +33,9 @@ using rondo::testing::Neighbours;
 using rondo::testing::require;
 using rondo::testing::stream_of;
 
-constexpr std::size_t kCount = 30'000;
+/// On a real driver longer than what it may keep for itself, so that one buffer which does not come back shows.
+std::size_t count() { return rondo::testing::is_stand_in() ? 30'000 : std::size_t{64} << 20; }
+constexpr std::size_t kKeptByDriver = std::size_t{32} << 20;
 
 std::size_t free_bytes(const DeviceUnderTest& device) {
   const rondo::cuda::Current current(device.context);
@@ -42,24 +44,35 @@ std::size_t free_bytes(const DeviceUnderTest& device) {
   return free;
 }
 
+/// On a real driver other processes take memory at the same time: as much is free at some time soon.
+bool is_back(const DeviceUnderTest& device, std::size_t before) {
+  if (rondo::testing::is_stand_in()) return free_bytes(device) == before;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (free_bytes(device) + kKeptByDriver < before) {
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 /// From device to device, to the host and back; of memory that is registered, too.
 void exchange(Communicator& world, const DeviceUnderTest& device) {
   const auto [right, left] = Neighbours(world);
-  const Buffer out(world, kCount), in(world, kCount);
-  std::vector<std::byte> host(kCount);
+  const Buffer out(world, count()), in(world, count());
+  std::vector<std::byte> host(count());
   world.sendrecv(out.span(), right, in.span(), left);
   world.sendrecv(out.span(stream_of(device)), right, std::span(host), left);
   world.sendrecv(std::span(host), right, in.span(), left);
-  const DeviceMemory own(device.context, kCount);
-  const device_span<std::byte> span(reinterpret_cast<std::byte*>(own.address()), kCount);
+  const DeviceMemory own(device.context, count());
+  const device_span<std::byte> span(reinterpret_cast<std::byte*>(own.address()), count());
   const rondo::cuda::registration known(world, span);
   world.sendrecv(span, right, in.span(), left);
 }
 
 /// By every algorithm, some of which take memory of the device; and through the host.
 void combine(Communicator& world, const DeviceUnderTest& device) {
-  const rondo::cuda::buffer<float> data(world, kCount);
-  device.fill(address_of(data), kCount * sizeof(float), std::byte{0});
+  const rondo::cuda::buffer<float> data(world, count());
+  device.fill(address_of(data), count() * sizeof(float), std::byte{0});
   const auto reduce = [&](rondo::Algorithm algorithm, auto op) {
     all_reduce(world, data.span(), op, {.algorithm = algorithm, .chunk_bytes = 4000});
   };
@@ -75,8 +88,8 @@ void use(Communicator& world, const DeviceUnderTest& device) {
   const std::size_t before = free_bytes(device);
   exchange(world, device);
   combine(world, device);
-  const Buffer last(world, kCount);
-  require(free_bytes(device) < before, "memory that is taken");
+  const Buffer last(world, count());
+  if (rondo::testing::is_stand_in()) require(free_bytes(device) < before, "memory that is taken");
 }
 
 void of_all(const DeviceUnderTest& device) {
@@ -89,7 +102,7 @@ void of_what_outlives_the_communicator(const DeviceUnderTest& device) {
   std::optional<Buffer> last;
   Communicator world = rondo::init();
   use(world, device);
-  last.emplace(world, kCount);
+  last.emplace(world, count());
   world = Communicator();
 }
 
@@ -102,7 +115,7 @@ void of_what_failed(const DeviceUnderTest& device) {
   Communicator world = rondo::init();
   Communicator failing = world.dup();  // alone: rank 0 may still be at work on the other
   use(world, device);
-  const rondo::cuda::buffer<float> data(world, kCount);
+  const rondo::cuda::buffer<float> data(world, count());
   if (world.rank() == 1) return;
   expect_error([&] { all_reduce(failing, data.span(), rondo::sum); });
   if (world.rank() == 2) compute();
@@ -113,7 +126,7 @@ void of_what_fails_for_want_of_a_rank(const DeviceUnderTest& device) {
   Communicator world = rondo::init();
   Communicator failing = world.dup();
   use(world, device);
-  const rondo::cuda::buffer<float> data(world, kCount);
+  const rondo::cuda::buffer<float> data(world, count());
   if (world.rank() == 1) return;
   std::byte never{};
   expect_error([&] { world.recv(std::span(&never, 1), 1); });
@@ -130,7 +143,7 @@ void of_one_that_leaves_early(const DeviceUnderTest& device) {
 
 /// A call fails, and its rank leaves, long before the device has done what that had given it.
 void of_what_the_device_still_does(const DeviceUnderTest& device) {
-  const DeviceMemory part(device.context, kCount), all(device.context, 2 * kCount);
+  const DeviceMemory part(device.context, count()), all(device.context, 2 * count());
   const auto span = [](const DeviceMemory& memory) {
     return device_span<std::byte>(reinterpret_cast<std::byte*>(memory.address()), memory.bytes());
   };
@@ -156,7 +169,7 @@ int main(int, char** argv) {
     const DeviceUnderTest device;
     const std::size_t before = free_bytes(device);
     kActs.at(argv[1])(device);
-    require(free_bytes(device) == before, "the device has not got back what was taken of it");
+    require(is_back(device, before), "the device has not got back what was taken of it");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -69,6 +69,29 @@ void on_either_side(Communicator& world) {
           [&] { all_gather(world, any(in.device()), any(out.host())); });
 }
 
+/// Sums that are another in each order have the bits of the host's, which combines in rank order, on every rank.
+void in_rank_order(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Options on_host{Algorithm::direct};
+  const int root = world.size() - 1;
+  constexpr std::size_t kCount = 10'007;
+  const std::size_t all = kCount * static_cast<std::size_t>(world.size());
+  for (const Algorithm algorithm : {Algorithm::leader, Algorithm::sliced, Algorithm::direct}) {
+    const Options options{algorithm};
+    Both<float> in(world, device, all, 0), out(world, device, all, 7), part(world, device, kCount, 7);
+    in.fill(world.rank(), 1.37F);
+    all_reduce(world, in.device(), out.device(), rondo::sum, options);
+    all_reduce(world, in.host(), out.host(), rondo::sum, on_host);
+    out.check("all_reduce in rank order");
+    reduce_scatter(world, in.device(), part.device(), rondo::sum);
+    reduce_scatter(world, in.host(), part.host(), rondo::sum, on_host);
+    part.check("reduce_scatter in rank order");
+    reduce(world, in.device(), out.device(), rondo::sum, root, options);
+    reduce(world, in.host(), out.host(), rondo::sum, root, on_host);
+    out.check("reduce in rank order");
+  }
+}
+
 /// The algorithms that work on devices, each as it is asked for.
 void algorithms(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -327,6 +350,7 @@ void threads(Communicator&) {
 const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
+    {"in-rank-order", in_rank_order},
     {"in-groups", in_groups},
     {"threads", threads},
     {"on-either-side", on_either_side},

@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,6 +16,7 @@
 #include "cuda/driver.hpp"
 #include "cuda/pointer.hpp"
 #include "runtime/access.hpp"
+#include "runtime/device_pieces.hpp"
 #include "runtime/naming.hpp"
 
 namespace rondo::cuda {
@@ -72,10 +77,19 @@ std::shared_ptr<void> owned(Owner owner) {
   return {memory, std::move(owner)};
 }
 
-/// `start(device, buffer, ended)` starts a copy of all that is in use; returns when it is over.
-template <typename Start>
+/// What is on its way between the memory of the host and of a device.
+struct Piece {
+  std::shared_ptr<Staging::Block> block;
+  std::size_t at = 0;
+  std::size_t bytes = 0;
+  bool over = true;
+  std::exception_ptr failure;
+};
+
+/// Copies all that is in use from `from_host` or to `to_host`; returns when that is over. In pieces, two at a time: out
+/// of the caller's memory, or into it, which is not pinned, the driver would copy while the whole rank waits.
 void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_t bytes, std::size_t on_host,
-          CudaStream stream, const Start& start) {
+          CudaStream stream, const std::byte* from_host, std::byte* to_host) {
   const Error::Facts facts{-1, -1, operation, 0, 0, 0, {}};
   if (on_host != bytes) {
     throw Error(Errc::invalid_argument,
@@ -89,15 +103,34 @@ void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_
   data.size = bytes;
   data.stream = stream;
   Progress::Entry entry(engine.progress());
-  bool over = false;
-  std::exception_ptr failure;
-  start(engine.device(), engine.device().begin(data, operation), [&](const std::exception_ptr& thrown) {
-    failure = thrown;
-    over = true;
-  });
-  engine.progress().until(
-      entry, [&] { return over; }, std::nullopt);
-  if (failure) throw rondo::detail::error_of(failure, {}, facts);
+  const auto buffer = engine.device().begin(data, operation);
+  constexpr std::size_t kPiece = rondo::detail::DevicePieces::kBytes;
+  std::array<std::shared_ptr<Piece>, 2> pieces;
+  for (auto& piece : pieces) {
+    piece = std::make_shared<Piece>();
+    piece->block = engine.device().stage(std::min(bytes, kPiece));
+  }
+  // Those behind the end wait for the last ones.
+  for (std::size_t at = 0; at < bytes + pieces.size() * kPiece; at += kPiece) {
+    const std::shared_ptr<Piece>& piece = pieces[at / kPiece % pieces.size()];
+    engine.progress().until(
+        entry, [&] { return piece->over; }, std::nullopt);
+    if (piece->failure) throw rondo::detail::error_of(piece->failure, {}, facts);
+    if (to_host != nullptr) std::memcpy(to_host + piece->at, piece->block->data(), piece->bytes);
+    *piece = {piece->block, at, at < bytes ? std::min(bytes - at, kPiece) : 0, at >= bytes, {}};
+    if (piece->over) continue;
+    const std::span<std::byte> staged(piece->block->data(), piece->bytes);
+    const auto ended = [piece](const std::exception_ptr& failure) {
+      piece->failure = failure;
+      piece->over = true;
+    };
+    if (from_host != nullptr) std::memcpy(staged.data(), from_host + at, staged.size());
+    if (from_host != nullptr) {
+      engine.device().write(buffer, staged, -1, ended, at);
+    } else {
+      engine.device().read(buffer, staged, -1, ended, at);
+    }
+  }
 }
 
 /// The rank whose buffer it is; -1: an empty one, nobody's.
@@ -133,17 +166,13 @@ std::shared_ptr<void> hold(Communicator& communicator, const void* data, std::si
 
 void copy_from(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<const std::byte> host,
                CudaStream stream) {
-  naming(rank_of(memory), -1, [&] {
-    copy("cuda::buffer::copy_from", memory, bytes, host.size(), stream,
-         [&](auto& device, const auto& buffer, const auto& ended) { device.write(buffer, host, -1, ended); });
-  });
+  naming(rank_of(memory), -1,
+         [&] { copy("cuda::buffer::copy_from", memory, bytes, host.size(), stream, host.data(), nullptr); });
 }
 
 void copy_to(const std::shared_ptr<void>& memory, std::size_t bytes, std::span<std::byte> host, CudaStream stream) {
-  naming(rank_of(memory), -1, [&] {
-    copy("cuda::buffer::copy_to", memory, bytes, host.size(), stream,
-         [&](auto& device, const auto& buffer, const auto& ended) { device.read(buffer, host, -1, ended); });
-  });
+  naming(rank_of(memory), -1,
+         [&] { copy("cuda::buffer::copy_to", memory, bytes, host.size(), stream, nullptr, host.data()); });
 }
 
 }  // namespace detail

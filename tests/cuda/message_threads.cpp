@@ -82,8 +82,33 @@ void threads_of_a_rank(Communicator& world) {
            [&] { exchange_messages(world, Tag{2}); }, [&] { sum_up(one); }, [&] { sum_up(another); }});
 }
 
+/// Rank 0's device is late at copies from the host and back; messages of another thread go on, and end that.
+void beside_a_copy(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  std::vector<std::byte> host = pattern(0, 0, 2 * detail::DevicePieces::kBytes + 1);
+  const auto exchange = [&] {
+    char out = 0, in = 0;
+    const int other = 1 - world.rank();
+    for (int i = 0; i < 1000; ++i) world.sendrecv(std::span(&out, 1), other, std::span(&in, 1), other);
+  };
+  if (world.rank() != 0) {
+    exchange();
+    return exchange();
+  }
+  Buffer buffer(world, host.size());
+  for (const bool to_device : {true, false}) {
+    HeldStream copies = hold_copies(world, device);
+    at_once({[&] { to_device ? buffer.copy_from(host) : buffer.copy_to(host); },
+             [&] {
+               exchange();
+               copies.let_go();
+             }});
+  }
+  require(host == pattern(0, 0, host.size()), "what was copied to the device and back");
+}
+
 }  // namespace
 
-Acts message_threads() { return {{"threads-of-a-rank", threads_of_a_rank}}; }
+Acts message_threads() { return {{"threads-of-a-rank", threads_of_a_rank}, {"beside-a-copy", beside_a_copy}}; }
 
 }  // namespace rondo::testing

@@ -67,6 +67,10 @@ TEST_CASE("a buffer is copied from the host and back", "[cuda][messages]") {
   check_messages(2, "copied-in-a-group");
 }
 
+TEST_CASE("while a buffer is copied from the host or back, messages of other threads go on", "[cuda][messages]") {
+  check_messages(2, "beside-a-copy");
+}
+
 TEST_CASE("memory that is freed and allocated again is unmapped by the others first", "[cuda][messages]") {
   check_messages(4, "coming-and-going");
   check_messages(2, "registered");

@@ -295,8 +295,11 @@ DirectPort::Exposed DirectPort::exposed(const Step& step, int member) const {
 
 bool DirectPort::reads_all(const Step& step) const {
   for (int member = 0; member < size(); ++member) {
+    if (member == rank()) continue;
+    const Link* const link = group_.engine().peer(group_.world_rank(team_.member(member))).link();
+    if (link && link->pull_ruled_out()) return false;
     const Exposed theirs = exposed(step, member);
-    if (member != rank() && !theirs.word.found_in(static_cast<pid_t>(theirs.process))) return false;
+    if (!theirs.word.found_in(static_cast<pid_t>(theirs.process))) return false;
   }
   return true;
 }

@@ -212,7 +212,7 @@ class DirectPort {
   void found_readable(bool all) noexcept { team_.commons.found_readable(all); }
   /// A member has said that it may not read the others' memory any more: nobody does.
   void stop_fetching(int member);
-  /// This rank may read every other's memory.
+  /// This rank may read every other's memory, and no link to one has been found to be too slow for that.
   bool reads_all(const Step& step) const;
   /// See Commons::trial.
   Trial& trial(Collective collective, std::size_t bytes) { return team_.commons.trial(collective, bytes); }

@@ -53,6 +53,7 @@ class ShmLink final : public Link {
   std::size_t check(Sink& sink) override;
   bool pass(int descriptor, std::uint64_t number) override;
   std::size_t pull_from() const noexcept override { return readable_pid_ != 0 ? kPullFrom : 0; }
+  bool pull_ruled_out() const noexcept override { return !unreadable_.empty(); }
   std::optional<std::uint64_t> pull_ticket() const noexcept override {
     return out_.control().voided.load(std::memory_order_relaxed);
   }

@@ -2,7 +2,12 @@
 
 #include "tests/support/unreadable.hpp"
 
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +21,26 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/deny_reading.hpp"
 #include "tests/support/ranks.hpp"
+#include "transport/process_memory.hpp"
+
+namespace {
+
+// Per thread, and so per rank: to read what is tried takes long; how often it has read more.
+thread_local bool reads_slowly = false;
+thread_local int long_reads = 0;
+
+}  // namespace
+
+// Instead of the C library's, for the whole program.
+extern "C" ssize_t process_vm_readv(pid_t process, const iovec* here, unsigned long here_count, const iovec* there,
+                                    unsigned long there_count, unsigned long flags) noexcept {
+  if (here->iov_len > rondo::detail::kTriedBytes) ++long_reads;
+  const auto begin = std::chrono::steady_clock::now();
+  while (reads_slowly && here->iov_len == rondo::detail::kTriedBytes &&
+         std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(20)) {
+  }
+  return ::syscall(SYS_process_vm_readv, process, here, here_count, there, there_count, flags);
+}
 
 using namespace rondo;
 using namespace rondo::testing;
@@ -124,6 +149,22 @@ TEST_CASE("ranks of which one may not read the others' memory any more go on, an
           require(readable(world) == false, "they still read each other");
         });
       }
+    }
+  }
+}
+
+TEST_CASE("nobody reads where one has found, as it was connected, that reading is slow", "[collectives][unreadable]") {
+  for (const int size : {2, 3}) {
+    for (const int who : {0, size - 1, -1}) {
+      run_ranks(size, [&](Communicator& world) {
+        reads_slowly = who < 0 || who == world.rank();
+        std::vector<std::uint32_t> data(kBlock * static_cast<std::size_t>(size));
+        barrier(world);
+        long_reads = 0;
+        for (const Collective collective : kFetching) one(world, collective, 0, data);
+        require(readable(world) == false, "they read each other");
+        require(long_reads == 0, "blocks were read");
+      });
     }
   }
 }

@@ -35,6 +35,10 @@ struct Units {
   std::uint64_t count;
 };
 
+/// Of a copy, nothing is written yet.
+std::uint64_t nothing_written(const JointCopy::Request& request) { return request.number << Claimed::kNumberShift; }
+
+static_assert(JointCopy::kGaveUp > Claimed::kMost && JointCopy::kGaveUp < std::uint64_t{1} << Claimed::kNumberShift);
 static_assert(JointCopy::kMostBytes == Claimed::kMost * kUnit);
 
 std::uint64_t units_of(const JointCopy::Request& request) { return (request.bytes + kUnit - 1) / kUnit; }
@@ -69,6 +73,16 @@ Units from_back(Claimed& claimed, std::uint64_t units) {
   return {units - claimed.back, more};
 }
 
+/// So many units more are written, or `kGaveUp`. False: a later copy has begun.
+bool tell(JointCopy::Shared& shared, const JointCopy::Request& request, std::uint64_t more) {
+  std::uint64_t word = shared.written.load(std::memory_order_relaxed);
+  do {
+    if (Claimed::of(word).number != request.number) return false;
+  } while (
+      !shared.written.compare_exchange_weak(word, word + more, std::memory_order_release, std::memory_order_relaxed));
+  return true;
+}
+
 /// What a part is in bytes from the beginning.
 struct Stretch {
   Stretch(const Units& part, const JointCopy::Request& request)
@@ -83,11 +97,8 @@ void JointCopy::help(Shared& shared, pid_t reader, const Request& request) {
   while (const auto part = claim(shared, request, from_back)) {
     const Stretch bytes(*part, request);
     const auto* const from = reinterpret_cast<const std::byte*>(request.from + bytes.offset);
-    if (!write_process(reader, request.into + bytes.offset, {from, bytes.count})) {
-      shared.written.fetch_or(kGaveUp, std::memory_order_release);
-      return;
-    }
-    shared.written.fetch_add(part->count, std::memory_order_release);
+    const bool done = write_process(reader, request.into + bytes.offset, {from, bytes.count});
+    if (!tell(shared, request, done ? part->count : kGaveUp) || !done) return;
   }
 }
 
@@ -95,7 +106,7 @@ JointRead::JointRead(JointCopy::Shared& shared, std::uint64_t number, std::uint6
     : shared_(shared),
       request_{number & Claimed::kNumbers, address, reinterpret_cast<std::uint64_t>(into.data()), into.size()},
       into_(into) {
-  shared_.written.store(0, std::memory_order_relaxed);
+  shared_.written.store(nothing_written(request_), std::memory_order_relaxed);
   shared_.claims.store(Claimed{request_.number, 0, 0}.word(), std::memory_order_release);
 }
 
@@ -107,7 +118,7 @@ bool JointRead::read(pid_t owner) {
 
 JointRead::State JointRead::state(pid_t owner) {
   const std::uint64_t claimed = Claimed::of(shared_.claims.load(std::memory_order_relaxed)).back;
-  const std::uint64_t written = shared_.written.load(std::memory_order_acquire);
+  const std::uint64_t written = shared_.written.load(std::memory_order_acquire) - nothing_written(request_);
   if (written == claimed) return State::complete;
   if ((written & JointCopy::kGaveUp) == 0) return State::awaits_owner;
   const std::uint64_t missing = claimed - (written & ~JointCopy::kGaveUp);

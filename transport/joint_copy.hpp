@@ -12,11 +12,15 @@ namespace rondo::detail {
 /// A long copy out of another process that both have a hand in: who wants the bytes reads parts from their front on,
 /// and whose they are writes parts from their back, if it comes by before all are claimed. Two cores copy in little
 /// more than half the time of one; and who computes meanwhile is not waited for.
+///
+/// A reader that ends a copy while the owner is about a part, having waited as long as it would, cannot stop it: that
+/// part is written late, to where it was to go, whatever is there by then. It counts for no other copy (of the last
+/// 65536). So no copy to the same place, nor any other use of it, is safe until the owner has been heard of.
 struct JointCopy {
   /// What both map, zero at first.
   struct Shared {
     alignas(128) std::atomic<std::uint64_t> claims;   ///< which copy; how much is claimed of its front, of its back
-    alignas(128) std::atomic<std::uint64_t> written;  ///< of the latter, what is there; and `kGaveUp`
+    alignas(128) std::atomic<std::uint64_t> written;  ///< which copy; of the latter, what is there; and `kGaveUp`
   };
   /// What the reader tells the owner.
   struct Request {
@@ -25,7 +29,7 @@ struct JointCopy {
     std::uint64_t into = 0;
     std::uint64_t bytes = 0;
   };
-  static constexpr std::uint64_t kGaveUp = std::uint64_t{1} << 63;
+  static constexpr std::uint64_t kGaveUp = std::uint64_t{1} << 47;
   static constexpr std::uint64_t kMostBytes = ((std::uint64_t{1} << 24) - 1) * 4096;
 
   /// The owner's part: writes what nobody has claimed yet.

@@ -1,15 +1,32 @@
 #include "transport/joint_copy.hpp"
 
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/frames.hpp"
+
+namespace {
+
+// What happens once a part has been claimed and before it is written. False: it cannot be written.
+thread_local std::function<bool()> before_writing;
+
+}  // namespace
+
+// Instead of the C library's, for the whole program.
+extern "C" ssize_t process_vm_writev(pid_t process, const iovec* here, unsigned long here_count, const iovec* there,
+                                     unsigned long there_count, unsigned long flags) noexcept {
+  if (before_writing && !before_writing()) return -1;
+  return ::syscall(SYS_process_vm_writev, process, here, here_count, there, there_count, flags);
+}
 
 using namespace rondo::detail;
 using rondo::testing::pattern;
@@ -99,6 +116,27 @@ TEST_CASE("an owner that comes too late writes nothing of another copy", "[trans
   std::fill(pair.into.begin(), pair.into.end(), std::byte{0});
   JointCopy::help(pair.shared, kSelf, stale);
   CHECK(pair.into == std::vector<std::byte>(kBytes));
+}
+
+TEST_CASE("what an owner writes too late does not count for the copy that has begun by then",
+          "[transport][joint_copy]") {
+  const bool can_write = GENERATE(true, false);
+  Pair pair;
+  const JointCopy::Request stale = pair.reader->request();
+  // Of the next copy the owner has claimed as much, and written nothing.
+  before_writing = [&] {
+    before_writing = nullptr;
+    const std::uint64_t claimed = pair.shared.claims.load() & 0xffff;
+    pair.begin();
+    pair.shared.claims.fetch_add(claimed);
+    return can_write;
+  };
+  JointCopy::help(pair.shared, kSelf, stale);
+  REQUIRE(pair.reader->request().number == stale.number + 1);
+  std::fill(pair.into.begin(), pair.into.end(), std::byte{0});
+  REQUIRE(pair.reader->read(kSelf));
+  CHECK(pair.reader->state(kSelf) == JointRead::State::awaits_owner);
+  CHECK(pair.into != pair.payload);
 }
 
 TEST_CASE("of joint copies one after the other, with both sides at work, each is whole", "[transport][joint_copy]") {

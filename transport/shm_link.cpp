@@ -239,10 +239,12 @@ std::size_t ShmLink::check(Sink& sink) {
   return found;
 }
 
-// One look at the socket. False: nothing more is there.
+// One look at the socket, which ends behind what a descriptor came with: that belongs to the last note that begins
+// there. False: nothing more is there.
 bool ShmLink::take_notes(Sink& sink) {
   std::array<std::byte, kMostSaid> said;
-  const ssize_t got = receive_with_descriptor(socket_, said, passed_);
+  Descriptor came;
+  const ssize_t got = receive_with_descriptor(socket_, said, came);
   if (got < 0 && errno == EINTR) return true;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
   if (got <= 0) {
@@ -250,6 +252,7 @@ bool ShmLink::take_notes(Sink& sink) {
                   : "the connection failed: " + std::generic_category().message(errno));
     return false;
   }
+  if (notes_.empty()) passed_ = std::move(came);
   notes_.insert(notes_.end(), said.begin(), said.begin() + got);
   while (!notes_.empty()) {
     std::uint64_t number = 0;
@@ -257,7 +260,7 @@ bool ShmLink::take_notes(Sink& sink) {
     if (notes_.size() < length) return true;
     if (length > 1) {
       std::memcpy(&number, notes_.data() + 1, sizeof number);
-      sink.passed(std::move(passed_), number);
+      sink.passed(std::exchange(passed_, std::move(came)), number);
     }
     notes_.erase(notes_.begin(), notes_.begin() + static_cast<std::ptrdiff_t>(length));
   }

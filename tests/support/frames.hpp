@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "transport/descriptor.hpp"
 #include "transport/link.hpp"
 
 namespace rondo::testing {
@@ -47,6 +49,9 @@ class Recorder final : public detail::Sink {
     return landing.data();
   }
   void arrived(const detail::FrameHeader& header) override { frames.push_back({header, std::move(landing)}); }
+  void passed(detail::Descriptor descriptor, std::uint64_t number) override {
+    descriptors.emplace_back(number, std::move(descriptor));
+  }
   void closed(const std::string& why) override {
     ++closed_count;
     cause = why;
@@ -54,6 +59,7 @@ class Recorder final : public detail::Sink {
 
   std::vector<Frame> frames;
   std::vector<std::byte> landing;
+  std::vector<std::pair<std::uint64_t, detail::Descriptor>> descriptors;
   bool expecting = true;
   std::uint32_t refuse = 0;  // the tag of a frame whose payload is not wanted
   int closed_count = 0;

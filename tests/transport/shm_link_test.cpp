@@ -6,16 +6,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/deny_reading.hpp"
 #include "tests/support/frames.hpp"
 #include "tests/support/shm_pair.hpp"
+#include "transport/passing.hpp"
 #include "transport/resting.hpp"
 #include "transport/shm_offer.hpp"
 
@@ -238,6 +241,37 @@ TEST_CASE("what another side had begun to write is not waited for once that has 
   const auto begin = std::chrono::steady_clock::now();
   link.give_up_pull();
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));
+}
+
+TEST_CASE("each note comes with its own descriptor, wherever reading the socket stops", "[transport][shm]") {
+  constexpr std::size_t kNote = 1 + sizeof(std::uint64_t);
+  const std::size_t bells = GENERATE(range(0, 130));
+  CAPTURE(bells);
+  SharedMemory memory = SharedMemory::create(ShmLink::memory_bytes(64));
+  Sockets sockets;
+  ShmLink link(std::move(sockets.here), std::move(memory), true, 0, 64);
+  const std::vector<std::byte> rung(bells);
+  REQUIRE(::send(sockets.there.get(), rung.data(), bells, 0) == static_cast<ssize_t>(bells));
+  std::vector<Descriptor> reads, writes;
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    reads.emplace_back(ends[0]);
+    writes.emplace_back(ends[1]);
+    std::array<std::byte, kNote> note{std::byte{1}};
+    std::memcpy(note.data() + 1, &number, sizeof number);
+    REQUIRE(send_with_descriptor(sockets.there, note, ends[1]));
+  }
+  Recorder recorder;
+  link.check(recorder);
+  REQUIRE(recorder.descriptors.size() == 3);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    const auto& [number, descriptor] = recorder.descriptors[i];
+    CHECK(number == i);
+    CHECK(::write(descriptor.get(), "!", 1) == 1);
+    pollfd there{reads[i].get(), POLLIN, 0};
+    CHECK(::poll(&there, 1, 0) == 1);
+  }
 }
 
 TEST_CASE("records that no rondo writes end the link", "[transport][shm]") {

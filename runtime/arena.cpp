@@ -46,7 +46,9 @@ Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_byt
       first_(reinterpret_cast<Member*>(memory_.data() + words_bytes(members))),
       staging_(reinterpret_cast<std::byte*>(first_ + members)),
       ring_(staging_bytes),
-      known_(static_cast<std::size_t>(members)) {}
+      known_(static_cast<std::size_t>(members)) {
+  rest(false);
+}
 
 Arena::Step Arena::next(std::size_t bytes) noexcept {
   Step step;

@@ -99,7 +99,7 @@ class Arena {
 
   /// Who sleeps must be woken after `enter` and `finish`.
   bool must_wake(int member) noexcept { return Resting::must_wake(resting(member)); }
-  void rest(bool resting_now) noexcept { resting(rank_).store(resting_now ? 1 : 0, std::memory_order_release); }
+  void rest(bool resting_now) noexcept { Resting::rest(resting(rank_), resting_now); }
 
   /// On which core this member waits. Written when that changes, so all have it in their caches.
   void wait_on_core(int core) noexcept {

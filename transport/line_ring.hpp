@@ -30,7 +30,7 @@ struct LineRing {
   /// Written seldom, so that they stay in both sides' caches; the first two by the reader.
   struct Control {
     alignas(2 * kLine) std::atomic<std::uint64_t> consumed;  ///< lines that the writer may use again
-    alignas(2 * kLine) std::atomic<std::uint32_t> resting;   ///< the reader's process sleeps: it must be woken
+    alignas(2 * kLine) std::atomic<std::uint32_t> resting;   ///< whether the reader's process sleeps: see Resting
     alignas(2 * kLine) std::atomic<std::uint64_t> voided;    ///< the writer's: how often offered memory was taken back
   };
 

@@ -96,7 +96,7 @@ class Link {
   virtual bool wants_write() const = 0;
 
   /// The thread is about to block (or is back): the other side must make `descriptor()` readable when it moves
-  /// something. True: it may do so without a system call of ours, and takes part in `SleeperBarrier`.
+  /// something. True: it may do so without a system call of ours, and sees what `Resting` orders.
   virtual bool rest(bool) noexcept { return false; }
 
   /// Wakes the other side if it rests. (`send` does that by itself.)

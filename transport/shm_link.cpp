@@ -81,6 +81,7 @@ ShmLink::ShmLink(Descriptor socket, SharedMemory memory, bool made_here, pid_t r
   std::byte* const second = first + LineRing::bytes(lines);
   out_ = RingWriter(made_here ? first : second, lines);
   in_ = RingReader(made_here ? second : first, lines);
+  rest(false);
 }
 
 // Sending.
@@ -229,7 +230,7 @@ bool ShmLink::go_on(Sink& sink, std::span<const std::byte> piece) {
 }
 
 bool ShmLink::rest(bool resting) noexcept {
-  in_.control().resting.store(resting ? 1 : 0, std::memory_order_release);
+  Resting::rest(in_.control().resting, resting);
   return true;
 }
 

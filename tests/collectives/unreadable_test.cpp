@@ -19,7 +19,7 @@
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/deny_reading.hpp"
+#include "tests/support/deny.hpp"
 #include "tests/support/ranks.hpp"
 #include "transport/process_memory.hpp"
 

@@ -20,7 +20,7 @@
 
 #include <rondo/rondo.hpp>
 
-#include "tests/support/deny_reading.hpp"
+#include "tests/support/deny.hpp"
 
 using namespace rondo;
 

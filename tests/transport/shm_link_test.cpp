@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
-#include "tests/support/deny_reading.hpp"
+#include "tests/support/deny.hpp"
 #include "tests/support/frames.hpp"
 #include "tests/support/shm_pair.hpp"
 #include "transport/passing.hpp"

@@ -12,11 +12,11 @@
 
 namespace rondo::testing {
 
-/// From now on this thread, and what it starts, may not read the memory of other processes, as in many a container.
-inline void deny_reading() {
+/// From now on this thread, and what it starts, may not do this system call.
+inline void deny(unsigned call) {
   std::array<sock_filter, 4> rules{{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
@@ -25,5 +25,8 @@ inline void deny_reading() {
     throw std::runtime_error("seccomp");
   }
 }
+
+/// Nor read the memory of other processes, as in many a container.
+inline void deny_reading() { deny(__NR_process_vm_readv); }
 
 }  // namespace rondo::testing

@@ -1,4 +1,4 @@
-// One suite for every Link; what only one of them has stands in its own test.
+// One suite for every Link, with link_at_once_test.cpp; what only one of them has stands in its own test.
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -6,100 +6,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/every_link.hpp"
 #include "tests/support/frames.hpp"
-#include "tests/support/shm_pair.hpp"
-#include "transport/loopback_link.hpp"
-#include "transport/socket_link.hpp"
 
 using namespace rondo::detail;
 using namespace rondo::testing;
-
-namespace {
-
-using Ends = std::pair<std::unique_ptr<Link>, std::unique_ptr<Link>>;
-
-Ends unix_pair(std::size_t spill = SocketLink::kSpillBytes) {
-  int fds[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0) throw std::runtime_error("socketpair");
-  return {std::make_unique<SocketLink>(Descriptor(fds[0]), spill),
-          std::make_unique<SocketLink>(Descriptor(fds[1]), spill)};
-}
-
-template <typename Address>
-Ends tcp_pair(Address address, int family) {
-  Descriptor listener(::socket(family, SOCK_STREAM, 0));
-  socklen_t length = sizeof address;
-  auto* const target = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener.get(), target, length) != 0 || ::listen(listener.get(), 1) != 0 ||
-      ::getsockname(listener.get(), target, &length) != 0) {
-    throw std::runtime_error("no listener");
-  }
-  Descriptor caller(::socket(family, SOCK_STREAM, 0));
-  if (::connect(caller.get(), target, length) != 0) throw std::runtime_error("no connection");
-  Descriptor called(::accept(listener.get(), nullptr, nullptr));
-  return {std::make_unique<SocketLink>(std::move(caller)), std::make_unique<SocketLink>(std::move(called))};
-}
-
-Ends tcp4_pair() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return tcp_pair(address, AF_INET);
-}
-
-Ends tcp6_pair() {
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_loopback;
-  return tcp_pair(address, AF_INET6);
-}
-
-bool has_ipv6() {
-  const Descriptor probe(::socket(AF_INET6, SOCK_STREAM, 0));
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_loopback;
-  return probe && ::bind(probe.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-}
-
-Ends make(const std::string& kind) {
-  if (kind == "tcp over IPv6" && has_ipv6()) return tcp6_pair();
-  if (kind == "tcp over IPv4" || kind == "tcp over IPv6") return tcp4_pair();
-  if (kind == "unix") return unix_pair();
-  if (kind == "unix, header-sized spill") return unix_pair(sizeof(FrameHeader));
-  if (kind == "shm") return shm_pair();
-  if (kind == "shm, a ring of 256 lines") return shm_pair(256);
-  return LoopbackLink::make_pair(4096);
-}
-
-// Polls both ends until `done`; a test that would hang fails instead.
-void run(Ends& ends, Recorder& left, Recorder& right, const std::function<bool()>& done) {
-  for (int polls = 0; !done(); ++polls) {
-    if (polls == 2'000'000) throw std::runtime_error("nothing moves any more");
-    for (auto* const end : {ends.first.get(), ends.second.get()}) {
-      if (!end) continue;
-      if (polls % 64 == 0) end->check(end == ends.first.get() ? left : right);
-      end->poll(end == ends.first.get() ? left : right);
-    }
-  }
-}
-
-}  // namespace
-
-#define EVERY_LINK                                                                                                    \
-  const std::string kind = GENERATE("tcp over IPv4", "tcp over IPv6", "unix", "unix, header-sized spill", "loopback", \
-                                    "shm", "shm, a ring of 256 lines");                                               \
-  CAPTURE(kind);                                                                                                      \
-  Ends ends = make(kind);                                                                                             \
-  Recorder left, right
 
 TEST_CASE("a link carries frames in order, whole, both ways", "[transport][link]") {
   EVERY_LINK;

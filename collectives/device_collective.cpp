@@ -41,9 +41,6 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
   });
   if (!can) co_return;
   work_.emplace(operation);
-  for (const auto& buffer : {memory_.given(), memory_.got()}) {
-    if (buffer) work_->follow(*buffer);
-  }
   if (shares_memory(plan.algorithm) && has_direct_on_devices(plan, shares)) {
     Task moved = run_direct_on_devices(*work_, memory_, plan, reduction, shares, done);
     co_await moved;
@@ -53,6 +50,7 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
   const Plan by_messages = shares_memory(plan.algorithm)
                                ? decided(plan, memory_.element_bytes(), operation, group_.everybody(), false, true)
                                : plan;
+  work_->follow(memory_);
   DevicePort port(*work_, memory_, reduction, in_place);
   Task moved = run_collective(port, by_messages);
   co_await moved;

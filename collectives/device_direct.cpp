@@ -39,7 +39,9 @@ class OnDevices {
   Task run(bool& done) {
     std::vector<Verdict> verdicts(shares_.size());
     Verdict& own = verdicts[index(rank_)];
+    // Before anything is queued here, so that others' memory may be closed to make room.
     own.can = map_all() ? 1 : 0;
+    work_.follow(memory_);
     Task recorded = work_.record(own.ready, size_ - 1);
     co_await recorded;
     Task told = exchange(work_.operation(), 1, verdicts);

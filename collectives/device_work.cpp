@@ -58,11 +58,14 @@ DeviceWork::~DeviceWork() {
 
 // Order.
 
-void DeviceWork::follow(const DeviceBuffer& buffer) {
+void DeviceWork::follow(const DeviceMemory& memory) {
   const cuda::Current current(device_.context);
   const cuda::Driver& driver = device_.context.driver();
-  driver.must(driver.cuStreamWaitEvent, stream(), buffer.before, 0U);
-  followed_.push_back(buffer.before);
+  for (const auto& buffer : {memory.given(), memory.got()}) {
+    if (!buffer) continue;
+    driver.must(driver.cuStreamWaitEvent, stream(), buffer->before, 0U);
+    followed_.push_back(buffer->before);
+  }
 }
 
 Task DeviceWork::record(cuda::EventTicket& ticket, int users) {

@@ -8,6 +8,7 @@
 
 #include <rondo/task.hpp>
 
+#include "collectives/device_memory.hpp"
 #include "runtime/device_peers.hpp"
 #include "runtime/group.hpp"
 #include "runtime/operation.hpp"
@@ -41,8 +42,8 @@ class DeviceWork {
   cuda::StreamHandle stream() const noexcept { return queue_->stream(); }
 
   // Order.
-  /// All that follows comes after what the buffer's own stream had been given.
-  void follow(const DeviceBuffer& buffer);
+  /// All that follows comes after what the streams of the caller's buffers had been given.
+  void follow(const DeviceMemory& memory);
   /// A ticket for so many members: this point in what is queued. Where all events are in use, waits for the device to
   /// come here, and the ticket says nothing.
   Task record(cuda::EventTicket& ticket, int users);

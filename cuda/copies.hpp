@@ -67,7 +67,11 @@ class Copies {
   /// Nothing is called back before `poll`.
   std::shared_ptr<Running> start(Copy copy);
 
-  StreamHandle stream() const noexcept { return stream_.handle(); }
+  /// For what its user queues there, up to the next mark.
+  StreamHandle stream() noexcept {
+    marked_ = false;
+    return stream_.handle();
+  }
   /// Marks how far its user has queued on the stream: `reached` is called when the device has come there. Throws
   /// CudaError; then it is not called, and what it holds is held all the same until the device is done.
   std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
@@ -88,6 +92,8 @@ class Copies {
   bool idle() const noexcept { return running_.empty() && left_.empty(); }
   /// The device has nothing left to do on the streams, whatever is yet to be queued there.
   bool drained() const noexcept;
+  /// None of what it does there waits for anything but what is ahead of it, as far as copies go.
+  bool lanes_drained() const noexcept;
   /// Enough for a device that waits for nobody.
   static constexpr std::chrono::seconds kPatience{2};
   /// Copies that the device waits for at a time; more have to be ready.
@@ -110,6 +116,7 @@ class Copies {
   const PrimaryContext& context_;
   LocalEvents& events_;
   Stream stream_;
+  bool marked_ = true;  ///< behind all that its user has queued
   std::vector<std::shared_ptr<Stream>> lanes_;
   std::list<std::shared_ptr<Running>> running_;
   std::list<std::shared_ptr<Running>> left_;  ///< that have failed, and may be moving still

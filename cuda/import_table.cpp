@@ -121,10 +121,21 @@ void ImportTable::close_idle() noexcept {
 void ImportTable::unmap(RegionId region) {
   Import& import = find(region);
   import.ended = true;
-  if (import.uses > 0) return;
-  close(import);
+  if (import.mapped != 0) {
+    if (import.uses == 0) due_.push_back(region);
+    return;
+  }
   closed_.push_back(region);
   imports_.erase(region);
+}
+
+void ImportTable::close_due() noexcept {
+  for (const RegionId region : std::exchange(due_, {})) {
+    close(imports_.at(region));
+    closed_.push_back(region);
+    imports_.erase(region);
+  }
+  while (idle_ > most_idle_) close_idle();
 }
 
 void ImportTable::end_use(RegionId region) noexcept {
@@ -133,13 +144,7 @@ void ImportTable::end_use(RegionId region) noexcept {
   import.idle_since = ++ended_of_all;
   if (--import.uses > 0) return;
   ++idle_;
-  if (!import.ended) {
-    if (idle_ > most_idle_) close_idle();
-    return;
-  }
-  close(import);
-  closed_.push_back(region);
-  imports_.erase(region);
+  if (import.ended) due_.push_back(region);
 }
 
 void ImportTable::close(Import& import) noexcept {

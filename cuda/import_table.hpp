@@ -17,7 +17,10 @@ namespace rondo::cuda {
 /// where more are idle than are kept. For memory that is mapped stays with its owner's device even when that has freed
 /// it, and an owner who frees without telling ends a region only when something else comes to lie there.
 ///
-/// A region that its owner has ended is closed when its last use is over, and only then is that answered. Until then
+/// To close a mapping a driver may wait for all that this process has queued on the device, and so for whomever that
+/// waits for, dead or alive. So whoever has the table says when: by `close_due`, `close_idle` and its end.
+///
+/// A region that its owner has ended is due when its last use is over, and is answered once it is closed. Until then
 /// a region that lies at the same place at its owner must wait: the driver could not map both.
 ///
 /// Belongs to one thread at a time. The context outlives it. All uses must be over before it goes: whoever made them
@@ -60,9 +63,8 @@ class ImportTable {
   bool has(RegionId region) const noexcept;
   /// Somebody has an address of a region: they must be done before this object goes.
   bool in_use() const noexcept;
-  /// `bytes` bytes at `offset` of a region. Nothing: a region at the same place is still being closed, ask again when
-  /// uses have ended. Throws RegionError for a region that there is not, or not that much of; CudaError when it cannot
-  /// be mapped.
+  /// `bytes` bytes at `offset` of a region. Nothing: a region at the same place is yet to be closed. Throws RegionError
+  /// for a region that there is not, or not that much of; CudaError when it cannot be mapped.
   std::optional<Use> use(RegionId region, std::uint64_t offset, std::uint64_t bytes);
   /// Since when nobody has used the region that has been mapped in vain for longest: the number of its last use among
   /// those of all tables, by the order in which they ended. Nothing: all that is mapped is in use.
@@ -71,6 +73,10 @@ class ImportTable {
   void close_idle() noexcept;
   /// The owner ends a region. Throws RegionError: there is none such.
   void unmap(RegionId region);
+  /// Regions that have been ended, or more idle ones than are kept, are mapped in vain.
+  bool has_due() const noexcept { return !due_.empty() || idle_ > most_idle_; }
+  /// Closes those.
+  void close_due() noexcept;
   /// Those closed since the last call, of which the owner is to be told.
   std::vector<RegionId> take_closed() { return std::exchange(closed_, {}); }
 
@@ -98,6 +104,7 @@ class ImportTable {
   std::size_t most_idle_;
   std::size_t idle_ = 0;  ///< mapped, and nobody uses them
   std::map<RegionId, Import> imports_;
+  std::vector<RegionId> due_;  ///< ended, and nobody uses them
   std::vector<RegionId> closed_;
 };
 

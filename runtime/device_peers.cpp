@@ -29,7 +29,7 @@ bool means_unreachable(cuda::Result code) {
 DevicePeers::~DevicePeers() {
   RankDevice& rank = engine_.device();
   if (!rank.opened()) return;
-  rank.stop(engine_.patience(cuda::Copies::kPatience), engine_.failure_seen());
+  rank.stop(engine_.patience(cuda::Copies::kPatience));
   // What the device still may do needs what it was given.
   if (rank.stuck()) RankDevice::leave_to_driver(std::make_shared<std::map<int, Remote>>(std::move(remotes_)));
 }
@@ -117,6 +117,7 @@ bool DevicePeers::is_closed(const RankDevice::Allocation& allocation) const {
 std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const DevicePlace& place, std::uint64_t bytes) {
   Remote* const remote = place.region == 0 ? nullptr : open(world_rank);
   if (remote == nullptr) return std::nullopt;
+  close_due(*remote->imports);
   // On the way when its owner ended it.
   if (!remote->imports->has(place.region) && place.region <= remote->last_described) return std::nullopt;
   try {
@@ -141,26 +142,30 @@ std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& import
     try {
       return imports.use(place.region, place.offset, bytes);
     } catch (const cuda::CudaError& error) {
-      if (error.code() == cuda::Result::already_mapped) {
-        // By the driver's account something of theirs is still where this is to be.
-        if (!std::exchange(again, false) || !imports.idle_since()) throw;
-        while (imports.idle_since()) imports.close_idle();
-      } else if (!means_no_room(error.code()) || !close_idle()) {
-        throw;
-      }
+      // By the driver's account something of theirs is still where this is to be.
+      const bool is_there = error.code() == cuda::Result::already_mapped && std::exchange(again, false);
+      if (!is_there && !means_no_room(error.code())) throw;
+      cuda::ImportTable* const longest = is_there ? &imports : longest_idle();
+      if (longest == nullptr || !longest->idle_since()) throw;
+      if (engine_.device().waits_for_others()) return std::nullopt;
+      do {
+        longest->close_idle();
+      } while (is_there && longest->idle_since());
     }
   }
 }
 
-bool DevicePeers::close_idle() {
+void DevicePeers::close_due(cuda::ImportTable& imports) {
+  if (imports.has_due() && !engine_.device().waits_for_others()) imports.close_due();
+}
+
+cuda::ImportTable* DevicePeers::longest_idle() const {
   cuda::ImportTable* longest = nullptr;
   for (const auto& [rank, remote] : remotes_) {
     if (!remote.imports || !remote.imports->idle_since()) continue;
     if (longest == nullptr || *remote.imports->idle_since() < *longest->idle_since()) longest = remote.imports.get();
   }
-  if (longest == nullptr) return false;
-  longest->close_idle();
-  return true;
+  return longest;
 }
 
 DevicePeers::Remote* DevicePeers::open(int world_rank) {
@@ -306,12 +311,18 @@ void DevicePeers::poll() {
   if (!engine_.device().opened()) return;
   for (auto& [rank, remote] : remotes_) {
     if (remote.imports) {
+      close_due(*remote.imports);
       for (const cuda::RegionId region : remote.imports->take_closed()) {
         engine_.peer(rank).tell_of_device(encode_device_frame(DeviceUnmapped{region}));
       }
     }
-    if (remote.ends && !engine_.device().busy() && !remote.in_use()) close(rank, remote);
+    if (!remote.ends || remote.in_use()) continue;
+    if (!engine_.device().busy() && !engine_.device().waits_for_others()) close(rank, remote);
   }
+}
+
+bool DevicePeers::closes_later() const noexcept {
+  return std::any_of(remotes_.begin(), remotes_.end(), [](const auto& remote) { return remote.second.closes(); });
 }
 
 void DevicePeers::close(int world_rank, Remote& remote) {
@@ -326,8 +337,12 @@ void DevicePeers::close(int world_rank, Remote& remote) {
 void DevicePeers::leave() {
   RankDevice& rank = engine_.device();
   if (!rank.opened()) return;
-  rank.stop(engine_.patience(cuda::Copies::kPatience), engine_.failure_seen());
-  if (rank.stuck()) engine_.log().warn("the device waits for a rank that has died: what it was given stays mapped");
+  rank.stop(engine_.patience(cuda::Copies::kPatience));
+  if (rank.stuck()) {
+    engine_.log().warn("the device waits for a rank that is late, or has died: what it was given stays mapped");
+  } else {
+    poll();
+  }
   for (auto& [world_rank, remote] : remotes_) {
     if (!rank.stuck() && !remote.in_use()) {
       remote.imports.reset();

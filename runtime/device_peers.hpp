@@ -52,7 +52,8 @@ class DevicePeers {
 
   // What this rank knows of others.
   /// So many bytes at a place of theirs. Nothing: it cannot be reached, which the log says, or not yet, as what lies
-  /// there now is still being closed, or its owner has ended it meanwhile. Throws RegionError: there is no such place.
+  /// there now, or is in its place, is yet to be closed, or its owner has ended it meanwhile. Throws RegionError: there
+  /// is no such place.
   std::optional<cuda::ImportTable::Use> map(int world_rank, const DevicePlace& place, std::uint64_t bytes);
   /// Whether anything of theirs could be mapped and waited for; if not, the log says why.
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
@@ -74,6 +75,8 @@ class DevicePeers {
   void gone(int world_rank);
   /// Never blocks, never throws.
   void poll();
+  /// Something is to be closed when the device lets it be: nobody rings then.
+  bool closes_later() const noexcept;
   /// This rank leaves: nothing of the others' stays mapped but for operations that are not over, and they are asked to
   /// close what they have of ours.
   void leave();
@@ -106,6 +109,7 @@ class DevicePeers {
 
     /// An operation that is not over has an address of its memory, or needs its events.
     bool in_use() const noexcept { return imports && (imports->in_use() || holders.use_count() > 1); }
+    bool closes() const noexcept { return (imports && imports->has_due()) || (ends && !in_use()); }
   };
 
   /// There is one.
@@ -115,10 +119,13 @@ class DevicePeers {
   bool has_events();
   void send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& unmaps);
   Remote* open(int world_rank);
-  /// As the table does, where need be in the place of regions, of whatever rank, that nobody uses.
+  /// What is due is closed, unless a driver that waits for the device would wait for others.
+  void close_due(cuda::ImportTable& imports);
+  /// As the table does, where need be in the place of regions, of whatever rank, that nobody uses; nothing where those
+  /// cannot be closed yet.
   std::optional<cuda::ImportTable::Use> use(cuda::ImportTable& imports, const DevicePlace& place, std::uint64_t bytes);
-  /// Closes the region that nobody has used for longest. False: all are in use.
-  bool close_idle();
+  /// Where the region is that nobody has used for longest; nullptr: all are in use.
+  cuda::ImportTable* longest_idle() const;
   void refuse(int world_rank, Remote& remote, const std::string& why);
   std::string why_unreachable(const DeviceHello& hello) const;
   void choose_way(int world_rank, Remote& remote) const;

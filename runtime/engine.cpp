@@ -287,7 +287,8 @@ Duration Engine::prepare_to_sleep() {
   if (device_.busy()) return kDeviceSleep;
   const bool verdict_due =
       std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->awaits_verdict(); });
-  return verdict_due || !suspects_.empty() || !leavers_.empty() ? kShortSleep : kLongSleep;
+  return verdict_due || device_peers_.closes_later() || !suspects_.empty() || !leavers_.empty() ? kShortSleep
+                                                                                                : kLongSleep;
 }
 
 bool Engine::rest(bool resting) {
@@ -298,6 +299,8 @@ bool Engine::rest(bool resting) {
 }
 
 void Engine::leave(bool by_exception) {
+  // To close what others have waits for such a stream, perhaps: without hearing of anybody's death.
+  linger(by_exception ? kLeaveTimeout : kPatience, [this] { return failure_seen_ || !device_.streams_wait(); });
   device_peers_.leave();
   // Who leaves by an exception has the others told by its end.
   linger(by_exception ? kLeaveTimeout : patience(kLeaveTimeout), [this] { return device_peers_.left(); });

@@ -144,20 +144,22 @@ bool RankDevice::streams_wait() noexcept {
   return !waits_.empty();
 }
 
-bool RankDevice::drained() noexcept {
-  if (!opened_) return true;
+bool RankDevice::waits_for_others() noexcept {
+  if (!opened_) return false;
   const auto is_drained = [](const Opened::Queue& queue) { return queue.copies->drained(); };
-  return opened_->copies.drained() && std::all_of(opened_->queues.begin(), opened_->queues.end(), is_drained) &&
-         !streams_wait();
+  return !opened_->copies.lanes_drained() || !std::all_of(opened_->queues.begin(), opened_->queues.end(), is_drained) ||
+         streams_wait();
 }
 
-void RankDevice::stop(std::chrono::nanoseconds patience, bool after_failure) noexcept {
+bool RankDevice::drained() noexcept { return !opened_ || (opened_->copies.drained() && !waits_for_others()); }
+
+void RankDevice::stop(std::chrono::nanoseconds patience) noexcept {
   if (!opened_ || stuck_) return;
   const auto until = std::chrono::steady_clock::now() + patience;
   stuck_ = !opened_->copies.stop(patience);
   for (const Opened::Queue& queue : opened_->queues)
     stuck_ |= !queue.copies->stop(until - std::chrono::steady_clock::now());
-  stuck_ |= after_failure && streams_wait();
+  stuck_ |= streams_wait();
 }
 
 void RankDevice::leave_to_driver(std::shared_ptr<void> held) {

@@ -152,14 +152,16 @@ class RankDevice {
   void note_wait(CudaStream stream);
   /// Such a stream has not come further.
   bool streams_wait() noexcept;
-  /// Nothing that rondo has queued on the device, and none of those streams, waits for another process there.
+  /// Something that rondo has queued on the device, or such a stream, may wait for another process there: whatever
+  /// waits for the device would, too.
+  bool waits_for_others() noexcept;
+  /// Nothing does, and no copy is under way.
   bool drained() noexcept;
   /// The device is at work: nobody rings when it is done.
   bool busy() const noexcept;
-  /// Waits for what has been queued, for so long at the most, and tells nobody; after a failure streams of the caller's
-  /// may wait in vain, too.
-  void stop(std::chrono::nanoseconds patience = cuda::Copies::kPatience, bool after_failure = false) noexcept;
-  /// That came to no end: something queued waits for a process that has died.
+  /// Waits for what has been queued, for so long at the most, and tells nobody.
+  void stop(std::chrono::nanoseconds patience = cuda::Copies::kPatience) noexcept;
+  /// That came to no end, or a stream of the caller's has not: it waits for another process, which may have died.
   bool stuck() const noexcept { return stuck_; }
   /// Keeps what a device that is stuck may still use, to the end of the process.
   static void leave_to_driver(std::shared_ptr<void> held);

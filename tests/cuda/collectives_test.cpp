@@ -38,6 +38,14 @@ TEST_CASE("collectives on devices that are late, by many seeds", "[cuda][collect
   }
 }
 
+TEST_CASE("collectives on devices where to close others' memory waits for the device",
+          "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  for (const char* const act : {"all", "memory-comes-again", "late-devices"}) {
+    check_ranks(COLLECTIVE_RANK, 3, act, {"FAKECUDA_IMPLICIT_SYNC=1"});
+  }
+}
+
 TEST_CASE("collectives on devices by counts, of which some are zero", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 2, "by-counts");
   check_ranks(COLLECTIVE_RANK, 5, "by-counts");
@@ -174,7 +182,7 @@ TEST_CASE("collectives where a rank has no events that others could wait for", "
 TEST_CASE("a collective on devices maps what it needs in place of what others needed",
           "[cuda][collectives][stand-in]") {
   if (!is_stand_in()) return;
-  // The inputs and outputs of the two others; nothing goes through the host.
+  // The inputs and outputs of the two others; nothing goes through the host but while the device waits for others.
   check_ranks(COLLECTIVE_RANK, 3, "all", {fmt::format("FAKECUDA_MAPPABLE={}", 4 << 21)});
 }
 

@@ -122,6 +122,37 @@ void frees_meanwhile(Communicator& world) {
   hear_of_it(heard);
 }
 
+/// Rank 0's stream waits for rank 1, which is killed, and memory that it maps is to be closed: that of rank 1, or what
+/// rank 2 frees when rank 1 dies. A driver may wait for the stream then.
+void closes_meanwhile(Communicator& world, int owner) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, kBytes);
+  Buffer mapped(world, kBytes);
+  const int rank = world.rank();
+  const auto stream = stream_of(device);
+  if (rank == owner) world.send(mapped.span(), 0);
+  if (rank == 0) world.recv(mapped.span(), owner);
+  char word = 0;
+  if (rank == kVictim) {
+    const HeldStream held(device);
+    const Work received = world.irecv(buffer.span(stream), 0);
+    world.recv(std::span(&word, 1), 0, rondo::Tag{1});
+    if (owner != kVictim) world.recv(std::span(&word, 1), owner, rondo::Tag{1});
+    kill(::getpid());
+  }
+  Work heard = world.irecv(std::span(&word, 1), kVictim);
+  if (rank == 0) {
+    Work work = world.isend(buffer.span(stream), kVictim);
+    work.wait_on(stream);
+    for (int other = 1; other < world.size(); ++other) world.send(std::span(&word, 1), other, rondo::Tag{1});
+  } else {
+    world.recv(std::span(&word, 1), 0, rondo::Tag{1});
+    world.send(std::span(&word, 1), kVictim, rondo::Tag{1});
+    mapped = Buffer();
+  }
+  hear_of_it(heard);
+}
+
 /// All copy when rank 1 dies, what it has among it.
 void all_gather_by(Communicator& world, Algorithm algorithm) {
   const DeviceUnderTest device(own_device(world));
@@ -171,6 +202,8 @@ const rondo::testing::Acts kActs{
     {"receiver-held-for-a-stream", [](Communicator& world) { stream_waits(world, 0, false); }},
     {"sender-held-for-a-stream", [](Communicator& world) { stream_waits(world, 1, false); }},
     {"frees-for-a-stream", frees_meanwhile},
+    {"closes-the-dead-for-a-stream", [](Communicator& world) { closes_meanwhile(world, kVictim); }},
+    {"closes-another-for-a-stream", [](Communicator& world) { closes_meanwhile(world, 2); }},
     {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},
     {"all-gather-by-messages", [](Communicator& world) { all_gather_by(world, Algorithm::ring); }},
     {"all-reduce-mapped", [](Communicator& world) { all_reduce_by(world, Algorithm::sliced); }},

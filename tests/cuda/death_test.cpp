@@ -82,6 +82,18 @@ TEST_CASE("a rank whose stream waits for one that is killed hears of it while it
   check_death(2, "frees-for-a-stream", {}, true);
 }
 
+TEST_CASE(
+    "a rank whose stream waits for one that is killed closes nothing for which a driver would wait for the stream",
+    "[cuda][death][stand-in]") {
+  if (!is_stand_in()) return;
+  for (const char* const device : {"FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=2"}) {
+    const std::vector<std::string> waits{"FAKECUDA_IMPLICIT_SYNC=1", device};
+    check_death(2, "closes-the-dead-for-a-stream", waits, true);
+    // What it does not close, its owner cannot free.
+    check_death(3, "closes-another-for-a-stream", {waits[0], device, "FAKECUDA_STRICT=0"}, true);
+  }
+}
+
 TEST_CASE("a rank that is killed in the middle of a collective's copies fails the others at once",
           "[cuda][death][stand-in]") {
   if (!is_stand_in()) return;

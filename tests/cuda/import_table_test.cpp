@@ -83,7 +83,8 @@ TEST_CASE("two processes see one memory", "[cuda][import_table]") {
   sharer.end();
 }
 
-TEST_CASE("a region that its owner ends is closed at once, or when its last use is over", "[cuda][import_table]") {
+TEST_CASE("a region that its owner ends is due when its last use is over, and then closed when its user says",
+          "[cuda][import_table]") {
   const DeviceUnderTest device;
   Sharer sharer;
   const Heard heard = sharer.expose("new 2097152 1");
@@ -98,8 +99,15 @@ TEST_CASE("a region that its owner ends is closed at once, or when its last use 
     CHECK_THROWS_AS(table.use(heard.region, 0, 10), RegionError);
     use = std::move(other);
     CHECK(table.take_closed().empty());
+    table.close_due();
     CHECK(device.holds(use->address(), 10, std::byte{1}));
+    CHECK(!table.has_due());
     use.reset();
+    CHECK(table.has_due());
+    CHECK(table.take_closed().empty());
+    CHECK(table.mapped() == 1);
+    table.close_due();
+    CHECK(!table.has_due());
     CHECK(table.take_closed() == std::vector{heard.region});
     CHECK(table.take_closed().empty());
     CHECK(table.mapped() == 0);
@@ -135,6 +143,8 @@ TEST_CASE("an address that its owner uses anew is mapped anew, after the old reg
     table.announce(*second.description);
     CHECK(!table.use(second.region, 0, 10));
     use.reset();
+    CHECK(!table.use(second.region, 0, 10));
+    table.close_due();
     CHECK(table.take_closed() == std::vector{first.region});
   } else {
     table.announce(*second.description);
@@ -206,17 +216,23 @@ TEST_CASE("of what nobody uses only so much is kept, what was used last", "[cuda
     // What is in use does not count.
     {
       const auto first = use(0), second = use(1), third = use(2);
+      table.close_due();
       CHECK(table.mapped() == 3);
     }
+    CHECK(table.has_due());
+    CHECK(table.mapped() == 3);
+    table.close_due();
     CHECK(table.mapped() == kMost);
     for (int round = 0; round < 3; ++round) {
       for (const std::size_t which : {0, 1, 2}) {
         CHECK(holds(use(which), static_cast<int>(which) + 1));
+        table.close_due();
         CHECK(table.mapped() == kMost);
       }
     }
-    // The first is the one that was closed: what was not is ended at once, as it is.
+    // The first is the one that was closed: what was not is due, as it is.
     for (const std::size_t which : {1, 2}) table.unmap(heard[which].region);
+    table.close_due();
     CHECK(table.mapped() == 0);
     CHECK(holds(use(0), 1));
     CHECK(table.mapped() == 1);

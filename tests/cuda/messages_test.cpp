@@ -76,6 +76,16 @@ TEST_CASE("memory that is freed and allocated again is unmapped by the others fi
   check_messages(2, "registered");
 }
 
+TEST_CASE("messages where to close others' memory waits for the device", "[cuda][messages][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string mode = "FAKECUDA_IMPLICIT_SYNC=1";
+  for (const char* const act : {"around", "many", "stream-waits", "both-streams-wait-for-streams"}) {
+    for (const std::string& seed : seeds(0, 1)) check_messages(2, act, {mode, seed});
+  }
+  check_messages(4, "coming-and-going", {mode});
+  check_messages(3, "more-than-fits", {mode, "FAKECUDA_MAPPABLE=" + std::to_string(3 << 21)});
+}
+
 TEST_CASE("a send waits on the device for what its stream has yet to write", "[cuda][messages]") {
   check_messages(2, "sender-is-behind");
   check_messages(2, "sender-is-behind-to-host");

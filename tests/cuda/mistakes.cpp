@@ -252,6 +252,16 @@ void close_before_copy(const Handles& handles) {
   device.stream.synchronize();
 }
 
+/// Nothing, where closing waits.
+void close_during_copy(const Handles& handles) {
+  const DeviceUnderTest device;
+  const DeviceMemory memory(device.context, kBytes);
+  const Address address = open_memory(device, handles.at(0));
+  device.copy(memory.address(), address, 16);
+  close_memory(device, address);
+  say(device.stream.idle() ? "idle" : "at work");
+}
+
 void free_when_told(const Handles&) {
   const DeviceUnderTest device;
   DeviceMemory memory(device.context, kBytes);
@@ -333,6 +343,7 @@ const ActorActs& mistakes() {
       {"close_twice", close_twice},
       {"copy_from_closed", copy_from_closed},
       {"close_before_copy", close_before_copy},
+      {"close_during_copy", close_during_copy},
       {"free_when_told", free_when_told},
       {"open_and_hold", open_and_hold},
       {"destroy_event_when_told", destroy_event_when_told},

@@ -103,6 +103,16 @@ TEST_CASE("mistakes with what is another's end the process", "[cuda][strictness]
   check_death(child, "cuEventQuery: an event of several processes is waited for before it was recorded");
 }
 
+TEST_CASE("to close another's memory waits for the device where that is asked for", "[cuda][strictness][stand-in]") {
+  if (!is_stand_in()) return;
+  const DeviceUnderTest device;
+  const DeviceMemory memory(device.context, 2097152);
+  Child child({"close_during_copy", to_text(handle_of(device, memory))},
+              {"FAKECUDA_IMPLICIT_SYNC=1", "FAKECUDA_COPY_MS=50"});
+  CHECK(child.hear() == "idle");
+  CHECK(child.wait().status == 0);
+}
+
 TEST_CASE("whoever leaves things ends, and not when a stream waits for the dead, or for one who does",
           "[cuda][strictness][stand-in]") {
   if (!is_stand_in()) return;

@@ -96,6 +96,7 @@ Machine read_environment() {
   read.nvlink = number("FAKECUDA_NVLINK", 1) != 0;
   read.mappable = number("FAKECUDA_MAPPABLE", read.mappable);
   read.strict = number("FAKECUDA_STRICT", 1) != 0;
+  read.implicit_sync = number("FAKECUDA_IMPLICIT_SYNC", 0) != 0;
   read.awaited = static_cast<unsigned>(number("FAKECUDA_AWAITED", 0));
   if (const std::string peers = variable("FAKECUDA_PEERS"); !peers.empty()) {
     read.all_peers = false;

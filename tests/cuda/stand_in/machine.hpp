@@ -35,8 +35,9 @@ struct Machine {
   int kernel_timeout_ms = 10000;  ///< FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
   std::uint64_t mappable = ~std::uint64_t{0};  ///< FAKECUDA_MAPPABLE: bytes that a process may map of others
   bool strict = true;                          ///< FAKECUDA_STRICT=0: for what a real driver lets pass
-  unsigned awaited = 0;                        ///< FAKECUDA_AWAITED: others that wait for each record of an event
-  std::string failing_call;                    ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
+  bool implicit_sync = false;  ///< FAKECUDA_IMPLICIT_SYNC=1: to close others' memory waits for all streams
+  unsigned awaited = 0;        ///< FAKECUDA_AWAITED: others that wait for each record of an event
+  std::string failing_call;    ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
   int failing_nth = 0;
   Result failing_code{};
   bool sticky = false;  ///< FAKECUDA_STICKY=1: and from then on every call, as where a context is lost

@@ -387,6 +387,7 @@ Result cuIpcOpenMemHandle_v2(Address* address, IpcMemoryHandle handle, unsigned 
 
 Result cuIpcCloseMemHandle(Address address) {
   if (const Result result = entered_in_context("cuIpcCloseMemHandle"); result != Result::success) return result;
+  if (machine().implicit_sync) synchronize_device(current_device());
   Memory& state = memory();
   const std::scoped_lock lock(state.mutex);
   const auto found = state.ranges.find(address);

@@ -116,24 +116,32 @@ bool DevicePeers::is_closed(const RankDevice::Allocation& allocation) const {
 
 std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const DevicePlace& place, std::uint64_t bytes) {
   Remote* const remote = place.region == 0 ? nullptr : open(world_rank);
-  if (remote == nullptr) return std::nullopt;
+  if (remote == nullptr || remote->failures == kMostFailures) return std::nullopt;
   close_due(*remote->imports);
   // On the way when its owner ended it.
   if (!remote->imports->has(place.region) && place.region <= remote->last_described) return std::nullopt;
   try {
     auto used = use(*remote->imports, place, bytes);
     remote->why_not.clear();
+    if (used) remote->failures = 0;
     return used;
   } catch (const cuda::CudaError& error) {
-    remote->why_not = error.what();
-    if (!remote->seen && means_unreachable(error.code())) {
-      refuse(world_rank, *remote,
-             fmt::format("this process does not see its device (CUDA_VISIBLE_DEVICES): {}", error.what()));
-    } else {
-      stage_instead(error.what());
-    }
+    note_failure(world_rank, *remote, error);
     return std::nullopt;
   }
+}
+
+// Operations that are under way may need the events of such a rank: it is not refused in all.
+void DevicePeers::note_failure(int world_rank, Remote& remote, const cuda::CudaError& error) {
+  remote.why_not = error.what();
+  if (!remote.seen && means_unreachable(error.code())) {
+    return refuse(world_rank, remote,
+                  fmt::format("this process does not see its device (CUDA_VISIBLE_DEVICES): {}", error.what()));
+  }
+  stage_instead(error.what());
+  if (means_no_room(error.code()) || ++remote.failures < kMostFailures) return;
+  stage_instead(fmt::format("rank {}: its memory is not mapped any more, for that failed {} times in a row", world_rank,
+                            kMostFailures));
 }
 
 std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& imports, const DevicePlace& place,

@@ -90,6 +90,10 @@ class DevicePeers {
   void stage_as_apart();
 
  private:
+  /// So many attempts in a row to map memory of a rank fail, not for want of room, before there are no more: each takes
+  /// a tenth of a millisecond, and would precede every message.
+  static constexpr int kMostFailures = 3;
+
   /// What another rank has told of its device.
   struct Remote {
     std::optional<DeviceHello> hello;
@@ -102,6 +106,7 @@ class DevicePeers {
     bool better_writes = false;
     bool told = false;     ///< it has our hello, and may have opened what that speaks of
     bool refused = false;  ///< it cannot be reached, which has been logged
+    int failures = 0;      ///< to map memory of it, in a row
     std::string why_not;   ///< that, or why memory of it could not be mapped the last time
     bool ends = false;     ///< what we have of it is to be closed
 
@@ -127,6 +132,8 @@ class DevicePeers {
   /// Where the region is that nobody has used for longest; nullptr: all are in use.
   cuda::ImportTable* longest_idle() const;
   void refuse(int world_rank, Remote& remote, const std::string& why);
+  /// Memory of it could not be mapped: says why in the log, and when that is not tried any more.
+  void note_failure(int world_rank, Remote& remote, const cuda::CudaError& error);
   std::string why_unreachable(const DeviceHello& hello) const;
   void choose_way(int world_rank, Remote& remote) const;
   void close(int world_rank, Remote& remote);

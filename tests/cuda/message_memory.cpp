@@ -145,10 +145,10 @@ void more_than_fits(Communicator& world) {
   }
 }
 
-/// Rank 1 prints which way memory takes whose first mapping the driver has refused.
+/// Rank 1 prints which way memory takes whose first mappings the driver has refused.
 void way_after_failure(Communicator& world) {
   const Buffer buffer(world, 5000);
-  for (int round = 0; round < 2; ++round) {
+  for (int round = 0; round < 5; ++round) {
     if (world.rank() == 0) {
       world.send(buffer.span(), 1);
     } else {

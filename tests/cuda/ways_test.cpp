@@ -189,6 +189,28 @@ TEST_CASE("a device that is not visible is tried again unless the driver says th
   }
 }
 
+TEST_CASE("memory of a rank that cannot be mapped some times in a row is not tried again, which the log says once",
+          "[cuda][ways][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto run = [](const std::string& code, int times) {
+    return run_messages(2, "way-after-failure",
+                        {"FAKECUDA_FAIL=cuIpcOpenMemHandle:1:" + code, "FAKECUDA_FAIL_TIMES=" + std::to_string(times)});
+  };
+  const auto check = [](const Launched::Ended& ended, const std::string& way, std::size_t lines) {
+    INFO(ended.out << ended.err);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.out, ContainsSubstring("way: " + way));
+    CHECK(lines_of(ended.err).size() == lines);
+  };
+  check(run("1", 2), "shared device", 1);
+  const auto refused = run("1", 3);
+  check(refused, "host", 2);
+  CHECK_THAT(refused.err, ContainsSubstring("rank 1: device memory goes through the host: rank 0: its memory is not "
+                                            "mapped any more, for that failed 3 times in a row"));
+  // For want of room it is tried as long as there are messages.
+  check(run("2", 4), "shared device", 1);
+}
+
 TEST_CASE("where all that is mapped is in use, the rest goes through the host, which the log says once",
           "[cuda][ways][stand-in]") {
   if (!is_stand_in()) return;

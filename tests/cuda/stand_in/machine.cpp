@@ -112,6 +112,7 @@ Machine read_environment() {
     read.failing_nth = std::atoi(parts[1].c_str());
     read.failing_code = static_cast<Result>(std::atoi(parts[2].c_str()));
   }
+  read.failing_times = static_cast<int>(number("FAKECUDA_FAIL_TIMES", 1));
   read.sticky = number("FAKECUDA_STICKY", 0) != 0;
   return read;
 }
@@ -188,9 +189,12 @@ void set_initialised() {
 
 Result entered(const char* call) {
   const Machine& here = machine();
-  if (here.failing_call == call && ++matching_calls == here.failing_nth) {
-    lost = here.sticky;
-    return here.failing_code;
+  if (here.failing_call == call) {
+    const int nth = ++matching_calls;
+    if (nth >= here.failing_nth && nth - here.failing_nth < here.failing_times) {
+      lost = here.sticky;
+      return here.failing_code;
+    }
   }
   if (lost) return here.failing_code;
   const bool may_come_first = std::string_view(call) == "cuInit" || std::string_view(call) == "cuDriverGetVersion";

@@ -39,6 +39,7 @@ struct Machine {
   unsigned awaited = 0;        ///< FAKECUDA_AWAITED: others that wait for each record of an event
   std::string failing_call;    ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1
   int failing_nth = 0;
+  int failing_times = 1;  ///< FAKECUDA_FAIL_TIMES: and so many times in a row
   Result failing_code{};
   bool sticky = false;  ///< FAKECUDA_STICKY=1: and from then on every call, as where a context is lost
 

@@ -92,12 +92,14 @@ class Copies {
   bool idle() const noexcept { return running_.empty() && left_.empty(); }
   /// The device has nothing left to do on the streams, whatever is yet to be queued there.
   bool drained() const noexcept;
-  /// None of what it does there waits for anything but what is ahead of it, as far as copies go.
+  /// No copy waits on the device for anything but those ahead of it.
   bool lanes_drained() const noexcept;
   /// Enough for a device that waits for nobody.
   static constexpr std::chrono::seconds kPatience{2};
-  /// Copies that the device waits for at a time; more have to be ready.
-  static constexpr std::size_t kMostLanes = 32;
+  /// Copies that the device waits for at a time; more have to be ready. Few: a context has 8 connections to the device,
+  /// where CUDA_DEVICE_MAX_CONNECTIONS does not say otherwise, and what shares one with a stream that waits may wait
+  /// too.
+  static constexpr std::size_t kMostLanes = 4;
   /// Waits for what has been queued, for so long at the most, and tells nobody. False: the device has not come to it,
   /// as something there waits for a process that has died; then whatever was given here must stay as it is.
   [[nodiscard]] bool stop(std::chrono::nanoseconds patience = kPatience) noexcept;

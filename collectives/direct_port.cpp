@@ -30,7 +30,7 @@ constexpr int kCrowdedYields = 16;
 // Of a sum on its way to memory, in a core's first cache meanwhile.
 constexpr std::size_t kFoldedBytes = std::size_t{8} << 10;
 
-/// An address for each rank, without an allocation for as many as a small host has.
+/// An address for each rank.
 class Addresses {
  public:
   explicit Addresses(std::size_t ranks) : many_(ranks > kFew ? ranks : 0), count_(ranks) {}
@@ -41,7 +41,7 @@ class Addresses {
  private:
   static constexpr std::size_t kFew = 16;
   std::array<const std::byte*, kFew> few_;
-  std::vector<const std::byte*> many_;
+  std::vector<const std::byte*, PooledAllocator<const std::byte*>> many_;
   const std::size_t count_;
 };
 

@@ -20,18 +20,6 @@
 
 namespace rondo::detail {
 
-/// For what lives as long as an operation: memory from the pool of its coroutine frames.
-template <typename T>
-struct PooledAllocator {
-  using value_type = T;
-  PooledAllocator() = default;
-  template <typename Other>
-  PooledAllocator(const PooledAllocator<Other>&) noexcept {}
-  T* allocate(std::size_t count) { return static_cast<T*>(allocate_frame(count * sizeof(T))); }
-  void deallocate(T* memory, std::size_t count) noexcept { free_frame(memory, count * sizeof(T)); }
-  friend bool operator==(const PooledAllocator&, const PooledAllocator&) = default;
-};
-
 /// To where they may be already.
 inline void copy_bytes(std::span<const std::byte> from, std::byte* to) noexcept {
   if (!from.empty() && from.data() != to) std::memcpy(to, from.data(), from.size());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <rondo/port.hpp>
+#include <rondo/task.hpp>
 
 namespace rondo {
 
@@ -71,9 +72,9 @@ class Blocks {
   int size_ = 1;
   std::size_t total_ = 0;
   std::size_t largest_ = 0;
-  std::size_t share_ = 0;            ///< of even blocks: elements in each,
-  std::size_t longer_ = 0;           ///< and how many have one more
-  std::vector<std::size_t> begins_;  ///< size + 1 of them; empty: even blocks
+  std::size_t share_ = 0;                                                  ///< of even blocks: elements in each,
+  std::size_t longer_ = 0;                                                 ///< and how many have one more
+  std::vector<std::size_t, detail::PooledAllocator<std::size_t>> begins_;  ///< size + 1; empty: even blocks
 };
 
 /// Chunks of at most `chunk` elements in `count`; 0 elements make 0 chunks, `chunk` 0 means everything in one.

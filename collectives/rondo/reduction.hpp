@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -14,6 +15,7 @@
 #include <rondo/export.hpp>
 #include <rondo/op.hpp>
 #include <rondo/port.hpp>
+#include <rondo/task.hpp>
 
 namespace rondo {
 
@@ -156,6 +158,19 @@ void fold(Op& op, const std::byte* const* inputs, std::size_t input_count, std::
   }
 }
 
+/// One's own operator, which a call keeps: of the pool, unless it wants to lie where frames do not.
+template <typename Op>
+struct HeldOp {
+  Op op;
+
+  static void* operator new(std::size_t bytes) { return allocate_frame(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { free_frame(memory, bytes); }
+  static void* operator new(std::size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
+  static void operator delete(void* memory, std::align_val_t alignment) noexcept {
+    ::operator delete(memory, alignment);
+  }
+};
+
 }  // namespace detail
 
 template <Element T, ReduceOp<T> Op>
@@ -170,10 +185,11 @@ Reduction Reduction::of(Op op) {
   } else {
     reduction.kind_ = ReduceKind::custom;
     reduction.operator_hash_ = detail::hash_of_type<Op>();
-    reduction.state_ = {new Op(std::move(op)), Destroy{[](void* state) { delete static_cast<Op*>(state); }}};
+    using Held = detail::HeldOp<Op>;
+    reduction.state_ = {new Held{std::move(op)}, Destroy{[](void* state) { delete static_cast<Held*>(state); }}};
     reduction.fold_ = [](void* state, const std::byte* const* inputs, std::size_t input_count, std::byte* into,
                          std::size_t count) {
-      detail::fold<T>(*static_cast<Op*>(state), inputs, input_count, into, count);
+      detail::fold<T>(static_cast<Held*>(state)->op, inputs, input_count, into, count);
     };
   }
   return reduction;

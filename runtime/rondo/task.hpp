@@ -14,6 +14,18 @@ namespace detail {
 /// Coroutine frames come from a free list per thread: in the steady state a chunk of work allocates nothing.
 RONDO_EXPORT void* allocate_frame(std::size_t bytes);
 RONDO_EXPORT void free_frame(void* frame, std::size_t bytes) noexcept;
+
+/// The same for what lives as long as an operation.
+template <typename T>
+struct PooledAllocator {
+  using value_type = T;
+  PooledAllocator() = default;
+  template <typename Other>
+  PooledAllocator(const PooledAllocator<Other>&) noexcept {}
+  T* allocate(std::size_t count) { return static_cast<T*>(allocate_frame(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t count) noexcept { free_frame(memory, count * sizeof(T)); }
+  friend bool operator==(const PooledAllocator&, const PooledAllocator&) = default;
+};
 }  // namespace detail
 
 /// A coroutine that starts when it is awaited (or `start`ed) and resumes whoever awaits it when it ends. One that ends

@@ -106,6 +106,39 @@ TEST_CASE("nor do they on buffers of rondo::allocate", "[runtime][allocations]")
   });
 }
 
+TEST_CASE("nor do operators of one's own and blocks by counts", "[runtime][allocations]") {
+  Config config;
+  config.transport = GENERATE(Transport::shm, Transport::tcp);
+  CAPTURE(to_string(config.transport));
+  run_ranks(
+      3,
+      [&](Communicator& world) {
+        const std::vector<std::size_t> counts{3, 0, 5};
+        std::vector<double> memory(40);
+        const std::span<double> all = std::span(memory).first(8);
+        const std::span<double> own = std::span(memory).subspan(8, counts[static_cast<std::size_t>(world.rank())]);
+        const auto step = [&] {
+          all_reduce(world, all, [](double a, double b) { return a < b ? b : a; });
+          all_gather(world, std::span<const double>(own), all, counts);
+          reduce_scatter(world, std::span<const double>(all), own, counts, max);
+          scatter(world, std::span<const double>(all), own, counts, 0);
+          gather(world, std::span<const double>(own), all, counts, 0);
+        };
+        warm_up(step, kLong);
+        check_none(world, "collectives", step, kLong);
+      },
+      config);
+}
+
+TEST_CASE("nor do collectives of more ranks than most hosts have cores", "[runtime][allocations]") {
+  run_ranks(18, [&](Communicator& world) {
+    std::vector<double> data(100);
+    const auto step = [&] { all_reduce(world, std::span(data), max); };
+    warm_up(step, kLong);
+    check_none(world, "all_reduce of 18 ranks", step, kLong);
+  });
+}
+
 TEST_CASE("nor does all_reduce in two levels, short or in slices", "[runtime][allocations]") {
   const std::size_t bytes = GENERATE(std::size_t{2}, std::size_t{300'000});
   run_ranks(4, [&](Communicator& world) {

@@ -33,11 +33,14 @@ long number(std::string_view text) {
   return value;
 }
 
-int quota() {
-  const std::string root = "/sys/fs/cgroup";
+int quota() { return cores_of_cgroups("/sys/fs/cgroup", unified_cgroup()); }
+
+}  // namespace
+
+int cores_of_cgroups(const std::string& root, const std::string& own_path) {
   int cores = 0;
   // A limit may stand at any level above.
-  for (std::string path = unified_cgroup(); !path.empty() && path != "/"; path.resize(path.rfind('/'))) {
+  for (std::string path = own_path; !path.empty() && path != "/"; path.resize(path.rfind('/'))) {
     const int limit = cores_of_quota(read_file(root + path + "/cpu.max"));
     if (limit > 0) cores = cores > 0 ? std::min(cores, limit) : limit;
   }
@@ -51,8 +54,6 @@ int quota() {
   }
   return cores;
 }
-
-}  // namespace
 
 int cores_of_quota(std::string_view cpu_max) {
   const auto space = cpu_max.find(' ');

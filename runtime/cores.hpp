@@ -18,6 +18,10 @@ int cores_of_host();
 /// Cores that a cgroup-v2 `cpu.max` allows ("150000 100000" -> 2); 0: no limit.
 int cores_of_quota(std::string_view cpu_max);
 
+/// Cores that the cgroups mounted at `root` allow a process whose own is at `own_path` there ("/a/b"; "": not known),
+/// in v2 by the least quota of it and those above, in v1 by that of the mount; 0: no limit.
+int cores_of_cgroups(const std::string& root, const std::string& own_path);
+
 /// For a thread that is the one at this place of so many who need all cores that it may use: moves it to the one that
 /// it gets when they are dealt out in turn. The system may move it on, but threads that yield all the time it leaves
 /// where they are, however uneven that is, for a tenth of a second and longer. Nothing where there are cores to spare:

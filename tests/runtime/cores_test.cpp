@@ -2,11 +2,32 @@
 
 #include <sched.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 
+#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rondo::detail;
+
+namespace {
+
+/// Where the system might mount its cgroups.
+class CgroupRoot {
+ public:
+  void write(const std::string& file, const std::string& text) const {
+    const std::filesystem::path path = directory_ / ("cgroup" + file);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  int cores(const std::string& own_path) const { return cores_of_cgroups(directory_ / "cgroup", own_path); }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+}  // namespace
 
 TEST_CASE("a quota of a part of a core is one core, and of a part more than some one more", "[runtime][cores]") {
   CHECK(cores_of_quota("150000 100000\n") == 2);
@@ -22,6 +43,29 @@ TEST_CASE("where there is no quota, or none that can be read, nothing is cut", "
   CHECK(cores_of_quota("many 100000") == 0);
   CHECK(cores_of_quota("100000 0") == 0);
   CHECK(cores_of_quota("-1 100000") == 0);
+}
+
+TEST_CASE("the least quota of a cgroup and those above counts", "[runtime][cores]") {
+  const CgroupRoot root;
+  CHECK(root.cores("/job/rank") == 0);
+  root.write("/job/rank/cpu.max", "max 100000\n");
+  CHECK(root.cores("/job/rank") == 0);
+  root.write("/job/cpu.max", "300000 100000\n");
+  CHECK(root.cores("/job/rank") == 3);
+  root.write("/job/rank/cpu.max", "400000 100000\n");
+  CHECK(root.cores("/job/rank") == 3);
+  root.write("/cpu.max", "150000 100000\n");
+  CHECK(root.cores("/job/rank") == 2);
+  CHECK(root.cores("") == 2);  // a container that sees its own as the root
+}
+
+TEST_CASE("the quota of the first version of cgroups counts", "[runtime][cores]") {
+  const CgroupRoot root;
+  root.write("/cpu/cpu.cfs_period_us", "100000\n");
+  root.write("/cpu/cpu.cfs_quota_us", "-1\n");
+  CHECK(root.cores("") == 0);
+  root.write("/cpu/cpu.cfs_quota_us", "250000\n");
+  CHECK(root.cores("") == 3);
 }
 
 TEST_CASE("only cores that this thread may run on are usable", "[runtime][cores]") {

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct alignas(128) Line {
+struct alignas(128) CacheLine {
   std::atomic<unsigned> turn{0};
 };
 
@@ -29,7 +29,7 @@ void move_to(std::size_t core) {
 }
 
 // The fastest of some hundreds of exchanges, in the others of which a thread may have lost its core.
-double fastest(Line& there, Line& back) {
+double fastest(CacheLine& there, CacheLine& back) {
   constexpr int kExchanges = 500;
   constexpr auto kLong = std::chrono::milliseconds(5);
   unsigned turn = 0;
@@ -56,7 +56,7 @@ double CoreDistance::between_first_two_cores() {
   cpu_set_t mine;
   if (second == std::string::npos || ::sched_getaffinity(0, sizeof mine, &mine) != 0) return 0;
 
-  Line there, back;
+  CacheLine there, back;
   std::atomic<bool> over{false};
   std::thread other([&] {
     move_to(second);

@@ -253,7 +253,7 @@ bool ShmLink::take_notes(Sink& sink) {
                   : "the connection failed: " + std::generic_category().message(errno));
     return false;
   }
-  if (notes_.empty()) passed_ = std::move(came);
+  if (notes_.empty()) std::swap(passed_, came);
   notes_.insert(notes_.end(), said.begin(), said.begin() + got);
   while (!notes_.empty()) {
     std::uint64_t number = 0;
@@ -261,7 +261,8 @@ bool ShmLink::take_notes(Sink& sink) {
     if (notes_.size() < length) return true;
     if (length > 1) {
       std::memcpy(&number, notes_.data() + 1, sizeof number);
-      sink.passed(std::exchange(passed_, std::move(came)), number);
+      sink.passed(std::exchange(passed_, {}), number);
+      std::swap(passed_, came);
     }
     notes_.erase(notes_.begin(), notes_.begin() + static_cast<std::ptrdiff_t>(length));
   }

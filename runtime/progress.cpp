@@ -20,11 +20,6 @@ constexpr int kHelperPolls = 4;
 constexpr unsigned kMovesPerTick = 4096;
 constexpr Duration kProgressTick = std::chrono::milliseconds(100);
 
-// Counts the forks that this process came out of.
-std::atomic<unsigned> fork_generation{0};
-[[maybe_unused]] const int fork_watch =
-    pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1, std::memory_order_relaxed); });
-
 void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -55,24 +50,17 @@ Progress::~Progress() {
   if (helper_.joinable()) helper_.join();
 }
 
-bool Progress::forked() const noexcept { return fork_generation.load(std::memory_order_relaxed) != generation_; }
+[[maybe_unused]] const int Progress::fork_watch =
+    pthread_atfork(nullptr, nullptr, [] { fork_generation.fetch_add(1, std::memory_order_relaxed); });
 
-Progress::Entry::Entry(Progress& progress) : progress_(progress) {
-  if (progress.forked()) {
-    throw Error(Errc::forked, "this process was forked after rondo::init: call rondo in the parent, or exec first");
-  }
-  lock_ = std::unique_lock(progress.mutex_, std::try_to_lock);
-  if (!lock_) {
-    progress.contenders_.fetch_add(1, std::memory_order_relaxed);
-    lock_.lock();
-    progress.contenders_.fetch_sub(1, std::memory_order_relaxed);
-  }
-  ++progress.entries_;
+void Progress::Entry::refuse_child() {
+  throw Error(Errc::forked, "this process was forked after rondo::init: call rondo in the parent, or exec first");
 }
 
-Progress::Entry::~Entry() {
-  // A driver that sleeps knows nothing of what this call may have begun.
-  if (progress_.asleep_) progress_.waiter_.wake();
+void Progress::Entry::contend() {
+  progress_.contenders_.fetch_add(1, std::memory_order_relaxed);
+  lock_.lock();
+  progress_.contenders_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool Progress::drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline) {
@@ -107,7 +95,7 @@ void Progress::poke(Entry&) {
 }
 
 // Polls until `done`, or until the deadline has passed. The lock is released while it sleeps or others want it.
-void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done,
+void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool()>& done,
                      std::optional<Time> deadline) {
   driver_ = Driver::caller;
   // Also where the condition throws.
@@ -138,7 +126,7 @@ void Progress::drive(std::unique_lock<std::mutex>& lock, const std::function<boo
 }
 
 // Nothing moved. False: the deadline has passed.
-bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::optional<Time> deadline) {
+bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::optional<Time> deadline) {
   switch (idle.next(engine_.polled_system())) {
     case Idle::Step::spin: pause_briefly(); [[fallthrough]];
     case Idle::Step::again: give_way(lock); return true;
@@ -164,7 +152,7 @@ bool Progress::idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::op
   return true;
 }
 
-void Progress::sleep(std::unique_lock<std::mutex>& lock, Duration at_most) {
+void Progress::sleep(std::unique_lock<EntryLock>& lock, Duration at_most) {
   const Duration limit = std::min(engine_.prepare_to_sleep(), at_most);
   if (limit > Duration::zero()) {
     asleep_ = true;
@@ -176,7 +164,7 @@ void Progress::sleep(std::unique_lock<std::mutex>& lock, Duration at_most) {
   engine_.awake();
 }
 
-void Progress::give_way(std::unique_lock<std::mutex>& lock) {
+void Progress::give_way(std::unique_lock<EntryLock>& lock) {
   if (contenders_.load(std::memory_order_relaxed) == 0) return;
   lock.unlock();
   while (contenders_.load(std::memory_order_relaxed) > 0) ::sched_yield();
@@ -207,7 +195,7 @@ void Progress::wake_helper() {
   helper_wake_.notify_all();
 }
 
-void Progress::park_helper(std::unique_lock<std::mutex>& lock) {
+void Progress::park_helper(std::unique_lock<EntryLock>& lock) {
   helper_parked_ = true;
   helper_wake_.wait(lock, [this] { return stop_ || !helper_parked_; });
   helper_parked_ = false;
@@ -242,7 +230,7 @@ void Progress::help() {
 }
 
 // Drives until the caller is back in the library, or nothing is left to do.
-void Progress::help_until_called(std::unique_lock<std::mutex>& lock, std::uint64_t entries) {
+void Progress::help_until_called(std::unique_lock<EntryLock>& lock, std::uint64_t entries) {
   driver_ = Driver::helper;
   for (int idle = 0; !stop_ && entries == entries_ && unfinished();) {
     if (engine_.poll(false) > 0) {

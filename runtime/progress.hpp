@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "runtime/clock.hpp"
+#include "runtime/entry_lock.hpp"
 #include "runtime/idle.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/waiter.hpp"
@@ -31,15 +32,25 @@ class Progress {
   /// The engine's lock, as every public call holds it. Throws Error{forked} in a child of the process.
   class Entry {
    public:
-    explicit Entry(Progress& progress);
-    ~Entry();
+    explicit Entry(Progress& progress) : progress_(progress), lock_(progress.mutex_, std::defer_lock) {
+      if (progress.forked()) refuse_child();
+      if (!lock_.try_lock()) contend();
+      ++progress.entries_;
+    }
+    ~Entry() {
+      // A driver that sleeps knows nothing of what this call may have begun.
+      if (progress_.asleep_) progress_.waiter_.wake();
+    }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
    private:
     friend class Progress;
+    [[noreturn]] static void refuse_child();
+    void contend();
+
     Progress& progress_;
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<EntryLock> lock_;
   };
 
   /// Drives, or parks while another thread drives, until `done()` or the deadline. Returns whether `done()`.
@@ -60,22 +71,26 @@ class Progress {
   IdleHabits& habits() noexcept { return habits_; }
 
   /// True in a child of the process that made this object.
-  bool forked() const noexcept;
+  bool forked() const noexcept { return fork_generation.load(std::memory_order_relaxed) != generation_; }
 
  private:
   enum class Driver : std::uint8_t { none, caller, helper };
 
   bool drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline);
-  void drive(std::unique_lock<std::mutex>& lock, const std::function<bool()>& done, std::optional<Time> deadline);
-  bool idle_step(std::unique_lock<std::mutex>& lock, Idle& idle, std::optional<Time> deadline);
-  void sleep(std::unique_lock<std::mutex>& lock, Duration at_most);
-  void give_way(std::unique_lock<std::mutex>& lock);
+  void drive(std::unique_lock<EntryLock>& lock, const std::function<bool()>& done, std::optional<Time> deadline);
+  bool idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::optional<Time> deadline);
+  void sleep(std::unique_lock<EntryLock>& lock, Duration at_most);
+  void give_way(std::unique_lock<EntryLock>& lock);
   void pass_baton();
   void wake_helper();
-  void park_helper(std::unique_lock<std::mutex>& lock);
+  void park_helper(std::unique_lock<EntryLock>& lock);
   void help();
-  void help_until_called(std::unique_lock<std::mutex>& lock, std::uint64_t entries);
+  void help_until_called(std::unique_lock<EntryLock>& lock, std::uint64_t entries);
   bool unfinished() noexcept;
+
+  // Counts the forks that this process came out of.
+  inline static std::atomic<unsigned> fork_generation{0};
+  static const int fork_watch;
 
   Engine& engine_;
   Waiter& waiter_;
@@ -84,17 +99,17 @@ class Progress {
   const bool helper_allowed_;
   const unsigned generation_;
 
-  std::mutex mutex_;
+  EntryLock mutex_;
   std::atomic<int> contenders_{0};
   std::uint64_t entries_ = 0;
   Driver driver_ = Driver::none;
   bool asleep_ = false;  // the driver is in `Waiter::wait`, without the lock
   int parked_ = 0;
-  std::condition_variable baton_;
+  std::condition_variable_any baton_;
 
   List<Waitable, InUnattended> unattended_;
   std::thread helper_;
-  std::condition_variable helper_wake_;
+  std::condition_variable_any helper_wake_;
   bool helper_parked_ = false;
   bool stop_ = false;
 };

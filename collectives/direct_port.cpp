@@ -30,20 +30,18 @@ constexpr int kCrowdedYields = 16;
 // Of a sum on its way to memory, in a core's first cache meanwhile.
 constexpr std::size_t kFoldedBytes = std::size_t{8} << 10;
 
-/// An address for each rank.
-class Addresses {
- public:
-  explicit Addresses(std::size_t ranks) : many_(ranks > kFew ? ranks : 0), count_(ranks) {}
-  std::span<const std::byte*> all() noexcept {
-    return count_ > kFew ? std::span(many_) : std::span(few_).first(count_);
+/// Calls `use` with room for an address of each rank.
+template <typename Use>
+void with_addresses(std::size_t ranks, Use use) {
+  constexpr std::size_t kFew = 16;
+  if (ranks <= kFew) {
+    std::array<const std::byte*, kFew> few;
+    use(std::span(few).first(ranks));
+  } else {
+    std::vector<const std::byte*, PooledAllocator<const std::byte*>> many(ranks);
+    use(std::span(many));
   }
-
- private:
-  static constexpr std::size_t kFew = 16;
-  std::array<const std::byte*, kFew> few_;
-  std::vector<const std::byte*, PooledAllocator<const std::byte*>> many_;
-  const std::size_t count_;
-};
+}
 
 }  // namespace
 
@@ -134,6 +132,7 @@ bool DirectPort::soon(Test done, int from, int to) {
 }
 
 bool DirectPort::has_room_soon(const Step& step) {
+  if (arena_.may_enter(step)) return true;
   return soon([&](int member) { return arena_.may_enter(step, member); }, 0, size());
 }
 
@@ -147,13 +146,13 @@ void DirectPort::take(const Step& step, int member, std::size_t at_byte, std::sp
 
 void DirectPort::fold(const Step& step, std::size_t at_byte, std::span<const std::byte> own, std::byte* into) {
   if (own.empty()) return;
-  Addresses addresses(static_cast<std::size_t>(size()));
-  const auto inputs = addresses.all();
-  for (int member = 0; member < size(); ++member) {
-    inputs[static_cast<std::size_t>(member)] = member == rank() ? own.data() : arena_.bytes(step, member) + at_byte;
-  }
   const std::size_t count = own.size() / element_bytes();
-  memory_.reduction().fold(inputs, into, count);
+  with_addresses(static_cast<std::size_t>(size()), [&](std::span<const std::byte*> inputs) {
+    for (int member = 0; member < size(); ++member) {
+      inputs[static_cast<std::size_t>(member)] = member == rank() ? own.data() : arena_.bytes(step, member) + at_byte;
+    }
+    memory_.reduction().fold(inputs, into, count);
+  });
   memory_.finish(into, count);
 }
 
@@ -206,10 +205,10 @@ DirectPort::MappedRanks DirectPort::mapped(const Step& step) const {
 
 void DirectPort::fold_mapped_into(std::span<const Mapped> ranks, std::size_t at, std::size_t count, std::byte* into) {
   const std::size_t offset = at * memory_.element_bytes();
-  Addresses addresses(ranks.size());
-  const auto inputs = addresses.all();
-  std::transform(ranks.begin(), ranks.end(), inputs.begin(), [&](const Mapped& one) { return one.input + offset; });
-  memory_.reduction().fold(inputs, into, count);
+  with_addresses(ranks.size(), [&](std::span<const std::byte*> inputs) {
+    std::transform(ranks.begin(), ranks.end(), inputs.begin(), [&](const Mapped& one) { return one.input + offset; });
+    memory_.reduction().fold(inputs, into, count);
+  });
   memory_.finish(into, count);
 }
 

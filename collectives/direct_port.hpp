@@ -15,6 +15,7 @@
 #include "runtime/arena.hpp"
 #include "runtime/condition.hpp"
 #include "runtime/operation.hpp"
+#include "transport/copy_short.hpp"
 #include "transport/link.hpp"
 #include "transport/process_memory.hpp"
 
@@ -22,7 +23,7 @@ namespace rondo::detail {
 
 /// To where they may be already.
 inline void copy_bytes(std::span<const std::byte> from, std::byte* to) noexcept {
-  if (!from.empty() && from.data() != to) std::memcpy(to, from.data(), from.size());
+  if (from.data() != to) copy_short(from, to);
 }
 
 /// What the direct algorithms talk to: the ranges of one collective's buffers, and an arena in which every rank lays

@@ -60,6 +60,15 @@ class Arena {
   /// The next step, to which each member contributes `bytes` at the most (the same on all).
   Step next(std::size_t bytes) noexcept;
 
+  /// Whether it is known already that nobody reads any more what this member writes for the step.
+  bool may_enter(const Step& step) noexcept {
+    if (step.after < all_known_) return true;
+    all_known_ = step.number;
+    for (int member = 0; member < members_; ++member) {
+      if (member != rank_) all_known_ = std::min(all_known_, known_[static_cast<std::size_t>(member)]);
+    }
+    return step.after < all_known_;
+  }
   /// Whether what this member writes for the step is no longer read by `member`.
   bool may_enter(const Step& step, int member) noexcept {
     if (step.after == 0 || known_[static_cast<std::size_t>(member)] > step.after) return true;
@@ -69,7 +78,10 @@ class Arena {
   }
   bool has_entered(int member, std::uint64_t step) noexcept {
     std::uint64_t& known = known_[static_cast<std::size_t>(member)];
-    if (known < step) known = std::max(known, slot(member, step).step.load(std::memory_order_acquire));
+    if (known < step) {
+      known = std::max(known, slot(member, step).step.load(std::memory_order_acquire));
+      if (known >= step) __builtin_prefetch(&slot(member, step + 1));
+    }
     return known >= step;
   }
 
@@ -158,6 +170,7 @@ class Arena {
   std::uint64_t step_ = 0;
   std::uint64_t history_ = 0;
   std::vector<std::uint64_t> known_;  ///< of each member: a step that it has entered
+  std::uint64_t all_known_ = 1;       ///< a step that all have entered, or 1: nobody needs an earlier one
 };
 
 }  // namespace rondo::detail

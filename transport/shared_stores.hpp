@@ -2,8 +2,9 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstring>
 #include <span>
+
+#include "transport/copy_short.hpp"
 
 namespace rondo::detail {
 
@@ -20,7 +21,7 @@ class SharedStores {
   /// Not in place.
   void copy(std::span<const std::byte> from, std::byte* to) noexcept {
     if (from.size() >= kLeast) return copy_long(from, to);
-    if (!from.empty()) std::memcpy(to, from.data(), from.size());
+    copy_short(from, to);
   }
 
   /// Whether so many bytes are to be written past the caches now.

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+namespace rondo::detail {
+
+/// memcpy of what is mostly a single number: without a call, then.
+inline void copy_short(std::span<const std::byte> from, std::byte* to) noexcept {
+  if (from.size() == sizeof(double)) {
+    std::memcpy(to, from.data(), sizeof(double));
+  } else if (!from.empty()) {
+    std::memcpy(to, from.data(), from.size());
+  }
+}
+
+}  // namespace rondo::detail

@@ -20,6 +20,7 @@ namespace rondo {
 
 using detail::Engine;
 using detail::Group;
+using detail::Peer;
 using detail::Progress;
 using detail::ReceiveMessage;
 using detail::SendMessage;
@@ -53,27 +54,33 @@ class MessageWork final : public detail::Waitable {
   Kind message_;
 };
 
-void check_rank(const Group& group, int rank, const char* operation, const char* what) {
-  if (rank >= 0 && rank < group.size()) return;
+[[noreturn]] void refuse_rank(const Group& group, int rank, const char* operation, const char* what) {
   throw Error(Errc::invalid_argument,
               fmt::format("{} rank {} is not in the communicator: wanted 0 to {}", what, rank, group.size() - 1),
               {group.rank(), rank, operation, 0, 0, 0, {}});
 }
 
-void check_destination(const Group& group, int rank, const char* operation) {
-  if (rank != any_source) return check_rank(group, rank, operation, "destination");
+[[noreturn]] void refuse_destination(const Group& group, int rank, const char* operation) {
+  if (rank != any_source) refuse_rank(group, rank, operation, "destination");
   throw Error(Errc::invalid_argument, "a message needs a rank that it goes to: any_source is for receives",
               {group.rank(), rank, operation, 0, 0, 0, {}});
 }
 
+[[noreturn]] void refuse_any_tag(const Group& group, const char* operation) {
+  throw Error(Errc::invalid_argument, "a message needs a tag of its own: any_tag is for receives",
+              {group.rank(), -1, operation, 0, 0, 0, {}});
+}
+
+void check_destination(const Group& group, int rank, const char* operation) {
+  if (!group.has(rank)) refuse_destination(group, rank, operation);
+}
+
 void check_source(const Group& group, int rank, const char* operation) {
-  if (rank != any_source) check_rank(group, rank, operation, "source");
+  if (rank != any_source && !group.has(rank)) refuse_rank(group, rank, operation, "source");
 }
 
 void check_tag(const Group& group, Tag tag, const char* operation) {
-  if (tag != any_tag) return;
-  throw Error(Errc::invalid_argument, "a message needs a tag of its own: any_tag is for receives",
-              {group.rank(), -1, operation, 0, 0, 0, {}});
+  if (tag == any_tag) refuse_any_tag(group, operation);
 }
 
 // What a caller gave of a device, refused in the words of whoever looked at it.
@@ -125,19 +132,34 @@ void complete(Progress::Entry& entry, Engine& engine, Messages&... messages) {
   (messages.await_resume(), ...);
 }
 
+detail::EagerHeader header_of(const Group& group, Tag tag, ElementType type) {
+  return detail::EagerHeader::of(static_cast<std::uint8_t>(type), tag.value, group.id());
+}
+
 bool send_now(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> data) {
-  detail::Outgoing frame{detail::header_of(group, tag, type, data.size()), data};
-  return group.engine().peer(group.world_rank(to)).send_now(frame);
+  return group.engine().peer(group.world_rank(to)).send_now(header_of(group, tag, type), data);
+}
+
+void send_in_turn(Progress::Entry& entry, Group& group, int to, Tag tag, ElementType type,
+                  std::span<const std::byte> data) {
+  SendMessage message(group, to, tag, type, data);
+  complete(entry, group.engine(), message);
+}
+
+Status receive_in_turn(Progress::Entry& entry, Group& group, int from, Tag tag, ElementType type,
+                       std::span<std::byte> data) {
+  ReceiveMessage message(group, from, tag, type, data);
+  complete(entry, group.engine(), message);
+  return message.status();
 }
 
 Status receive(Progress::Entry& entry, Group& group, int from, Tag tag, ElementType type, std::span<std::byte> data) {
-  Engine& engine = group.engine();
-  if (from != any_source) {
-    if (const auto status = engine.peer(group.world_rank(from)).receive_soon(group, tag, type, data)) return *status;
+  if (from != any_source && group.awaits_nothing()) {
+    Peer& peer = group.engine().peer(group.world_rank(from));
+    const Peer::Received now = peer.receive_soon(header_of(group, tag, type), tag == any_tag, data);
+    if (now.there) return {from, now.tag, now.bytes};
   }
-  ReceiveMessage message(group, from, tag, type, data);
-  complete(entry, engine, message);
-  return message.status();
+  return receive_in_turn(entry, group, from, tag, type, data);
 }
 
 Status status_of(const detail::Unexpected& message) {
@@ -198,9 +220,7 @@ void Communicator::send_bytes(std::span<const std::byte> data, ElementType type,
   check_buffer(group, data, "send");
   Progress::Entry entry(engine_->progress());
   group.check();
-  if (send_now(group, to, tag, type, data)) return;
-  SendMessage message(group, to, tag, type, data);
-  complete(entry, *engine_, message);
+  if (!send_now(group, to, tag, type, data)) send_in_turn(entry, group, to, tag, type, data);
 }
 
 Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag,
@@ -326,7 +346,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
   Group& group = CommunicatorAccess::group(*this, "subgroup");
   std::vector<bool> named(static_cast<std::size_t>(group.size()));
   for (const int rank : ranks) {
-    check_rank(group, rank, "subgroup", "member");
+    if (!group.has(rank)) refuse_rank(group, rank, "subgroup", "member");
     if (named[static_cast<std::size_t>(rank)]) {
       throw Error(Errc::invalid_argument, fmt::format("rank {} is named twice: wanted each rank at most once", rank),
                   {group.rank(), rank, "subgroup", 0, 0, 0, {}});

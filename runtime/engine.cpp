@@ -140,9 +140,9 @@ void Engine::give_unexpected_memory(std::unique_ptr<Unexpected> memory) {
 
 // Peers.
 
-Peer& Engine::peer(int world_rank) {
+Peer& Engine::make_peer(int world_rank) {
   auto& peer = peers_[static_cast<std::size_t>(world_rank)];
-  if (!peer) peer = std::make_unique<Peer>(*this, world_rank);
+  peer = std::make_unique<Peer>(*this, world_rank);
   return *peer;
 }
 

@@ -108,7 +108,10 @@ class Engine {
   void give_unexpected_memory(std::unique_ptr<Unexpected> memory);
 
   // Peers.
-  Peer& peer(int world_rank);
+  Peer& peer(int world_rank) {
+    const auto& known = peers_[static_cast<std::size_t>(world_rank)];
+    return known ? *known : make_peer(world_rank);
+  }
   void connect(Peer& peer);
   void connected(Peer& peer);
   /// The connection ended without a goodbye, or the peer left after an error; the hub may know more.
@@ -167,6 +170,7 @@ class Engine {
   void leave(bool by_exception);
 
  private:
+  Peer& make_peer(int world_rank);
   static constexpr std::chrono::seconds kPatience{10};
 
   struct Suspect {

@@ -43,6 +43,7 @@ class Group {
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(members_.size()); }
   /// Rank of a member in the world, and back (-1: no member).
+  bool has(int member) const noexcept { return member >= 0 && member < size(); }
   int world_rank(int member) const { return members_[static_cast<std::size_t>(member)]; }
   int member(int world_rank) const;
   const std::vector<int>& members() const noexcept { return members_; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/engine.hpp"
+#include "transport/copy_short.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::uint64_t kLeastWindow = 4096;
 constexpr std::size_t kCollectiveLimits = 4;
 
 // How often a receive looks for a message on its way before it waits for it; some microseconds.
-constexpr int kLooks = 1000;
+constexpr int kLooks = 4000;
 
 // Where an rts of a point-to-point message, which needs no fingerprint, tells what `Link::pull` takes, and which place
 // among the buffers that the ranks of its communicator map (region 0: none).
@@ -44,13 +45,15 @@ Peer::Peer(Engine& engine, int world_rank)
       world_rank_(world_rank),
       window_(std::max<std::uint64_t>(
           engine.settings().unexpected_bytes / static_cast<std::uint64_t>(engine.settings().size), kLeastWindow)),
-      credit_(window_) {}
+      credit_(window_),
+      eager_limit_(engine.settings().eager_limit) {}
 
 Peer::~Peer() = default;
 
 void Peer::attach(std::unique_ptr<Link> link, std::string no_shared_memory) {
   link_ = std::move(link);
   pullable_ = link_->pull_from() > 0;
+  if (pullable_) eager_limit_ = std::min(eager_limit_, link_->pull_from());
   no_shared_memory_ = std::move(no_shared_memory);
   connecting_ = false;
   engine_.connected(*this);
@@ -151,9 +154,9 @@ void Peer::announce(SendMessage& message) {
   engine_.device_messages().fetch(message);
 }
 
-bool Peer::send_now(Outgoing& frame) {
-  const std::uint64_t cost = cost_of(frame.header);
-  if (!link_ || gone_ || cost > credit_ || frame.payload.size() > eager_limit() || !link_->send_now(frame))
+bool Peer::send_now(EagerHeader header, std::span<const std::byte> payload) {
+  const std::uint64_t cost = payload.size() + kFrameCost;
+  if (!link_ || gone_ || cost > credit_ || payload.size() > eager_limit_ || !link_->send_now(header, payload))
     return false;
   credit_ -= cost;
   return true;
@@ -176,14 +179,7 @@ void Peer::offer(SendMessage& message) const {
 }
 
 std::size_t Peer::eager_limit(const SendMessage& message) const {
-  return message.operation() ? kCollectiveLimits * engine_.settings().eager_limit : eager_limit();
-}
-
-// Of point to point.
-std::size_t Peer::eager_limit() const {
-  const std::size_t pull_from = link_ ? link_->pull_from() : 0;
-  const std::size_t limit = engine_.settings().eager_limit;
-  return pull_from > 0 ? std::min(limit, pull_from) : limit;
+  return message.operation() ? kCollectiveLimits * engine_.settings().eager_limit : eager_limit_;
 }
 
 void Peer::send_fetched(SendMessage& message, std::span<const std::byte> payload) {
@@ -218,22 +214,16 @@ void Peer::cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator) 
 
 // Receives.
 
-std::optional<Status> Peer::receive_soon(Group& group, Tag tag, ElementType type, std::span<std::byte> buffer) {
-  if (!link_ || gone_ || !group.awaits_nothing()) return std::nullopt;
-  FrameHeader header;
-  for (int looks = engine_.progress().habits().shares_core() ? 1 : kLooks; looks > 0; --looks) {
-    const auto payload = link_->arrived(header);
-    if (!payload) continue;
-    const bool wanted = header.kind == FrameKind::eager && header.context == FrameHeader::point_to_point &&
-                        header.communicator == group.id() && (tag == any_tag || tag.value == header.tag) &&
-                        header.type == static_cast<std::uint8_t>(type) && payload->size() <= buffer.size();
-    if (!wanted) return std::nullopt;
-    if (!payload->empty()) std::memcpy(buffer.data(), payload->data(), payload->size());
-    link_->take_arrived();
-    consumed(header);
-    return Status{group.member(world_rank_), Tag{header.tag}, static_cast<std::size_t>(header.bytes)};
-  }
-  return std::nullopt;
+Peer::Received Peer::receive_soon(EagerHeader wanted, bool any_tag, std::span<std::byte> buffer) {
+  if (!link_ || gone_) return {};
+  const auto found = link_->arrived(engine_.progress().habits().shares_core() ? 1 : kLooks);
+  if (!found || !found->header.same_but_for_tag(wanted) || found->payload.size() > buffer.size()) return {};
+  if (!any_tag && found->header.tag() != wanted.tag()) return {};
+  const Received received{true, Tag{found->header.tag()}, found->payload.size()};
+  copy_short(found->payload, buffer.data());
+  link_->take_arrived();
+  consumed(received.bytes + kFrameCost);
+  return received;
 }
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
@@ -248,6 +238,7 @@ void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
 Link::Pulled Peer::told(Link::Pulled pulled) {
   if (pulled == Link::Pulled::no && pullable_ && link_->pull_from() == 0) {
     pullable_ = false;
+    eager_limit_ = engine_.settings().eager_limit;
     engine_.log().info("rank {}: {}, long messages from now on {}", world_rank_, link_->transport(),
                        link_->long_messages());
   }
@@ -330,8 +321,8 @@ void Peer::forget(Unexpected& message) {
   }
 }
 
-void Peer::consumed(const FrameHeader& header) {
-  consumed_ += cost_of(header);
+void Peer::consumed(std::uint64_t cost) {
+  consumed_ += cost;
   if (consumed_ < window_ / 4) return;
   control(FrameKind::credit, 0, 0, consumed_);
   consumed_ = 0;

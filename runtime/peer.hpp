@@ -65,16 +65,21 @@ class Peer final : public Sink {
   void send(SendMessage& message);
   /// A point-to-point message that needs nobody's answer and no place in a queue, without an object for it. False: it
   /// is to be sent as a message.
-  bool send_now(Outgoing& frame);
+  bool send_now(EagerHeader header, std::span<const std::byte> payload);
   void take_back(SendMessage& message);
   /// What lay on a device when its receiver was ready is here now.
   void send_fetched(SendMessage& message, std::span<const std::byte> payload);
   void send_piece(Outgoing& piece) { transmit(piece); }
 
   // For receives.
-  /// A point-to-point message that is the next to come from this peer, and soon. Nothing: it is to be received as a
-  /// message, which also finds what is wrong with it.
-  std::optional<Status> receive_soon(Group& group, Tag tag, ElementType type, std::span<std::byte> buffer);
+  /// A point-to-point message that is the next to come from this peer, and soon. Not there: it is to be received as a
+  /// message, which also finds what is wrong with it. All of this fits into registers.
+  struct Received {
+    bool there = false;
+    Tag tag{};
+    std::size_t bytes = 0;
+  };
+  Received receive_soon(EagerHeader wanted, bool any_tag, std::span<std::byte> buffer);
   void request(ReceiveMessage& receive, const FrameHeader& rts);
   /// The payload may come.
   void clear(ReceiveMessage& receive, const FrameHeader& rts);
@@ -94,7 +99,7 @@ class Peer final : public Sink {
   /// A frame about devices, in order with everything else.
   void tell_of_device(std::vector<std::byte> bytes);
   /// Memory of an eager message is free again.
-  void consumed(const FrameHeader& header);
+  void consumed(const FrameHeader& header) { consumed(cost_of(header)); }
 
   // What the link brings.
   void deliver(const FrameHeader& header, std::span<const std::byte> payload) override;
@@ -146,9 +151,9 @@ class Peer final : public Sink {
     Landing landing;
   };
 
+  void consumed(std::uint64_t cost);
   void transmit(Outgoing& frame);
   void announce(SendMessage& message);
-  std::size_t eager_limit() const;
   std::size_t eager_limit(const SendMessage& message) const;
   void offer(SendMessage& message) const;
   Link::Pulled fetch(ReceiveMessage& receive, const FrameHeader& rts);
@@ -188,6 +193,7 @@ class Peer final : public Sink {
   FrameQueue backlog_;  // until the link is there
   std::uint64_t window_;
   std::uint64_t credit_;
+  std::size_t eager_limit_;     // of point to point
   std::uint64_t consumed_ = 0;  // not yet told
   std::uint32_t last_id_ = 0;
   std::vector<std::pair<std::uint32_t, SendMessage*>> awaiting_cts_;

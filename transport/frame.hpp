@@ -60,6 +60,27 @@ struct FrameHeader {
   }
 };
 
+/// The header of an eager point-to-point message in the words that it has on the wire, but for its length: it stays in
+/// registers on its way to a link's memory and from there.
+struct EagerHeader {
+  std::uint64_t first = 0;  ///< version, kind, type, context, tag
+  std::uint64_t communicator = 0;
+
+  static EagerHeader of(std::uint8_t type, std::uint32_t tag, std::uint64_t communicator) noexcept {
+    return {std::uint64_t{FrameHeader::kVersion} | static_cast<std::uint64_t>(FrameKind::eager) << 8 |
+                std::uint64_t{type} << 16 | std::uint64_t{FrameHeader::point_to_point} << 24 |
+                std::uint64_t{tag} << kTagShift,
+            communicator};
+  }
+  std::uint32_t tag() const noexcept { return static_cast<std::uint32_t>(first >> kTagShift); }
+  bool same_but_for_tag(EagerHeader other) const noexcept {
+    return communicator == other.communicator &&
+           static_cast<std::uint32_t>(first) == static_cast<std::uint32_t>(other.first);
+  }
+
+  static constexpr int kTagShift = 32;
+};
+
 static_assert(sizeof(FrameHeader) == 64 && std::is_trivially_copyable_v<FrameHeader>);
 static_assert(std::endian::native == std::endian::little,
               "the wire is little-endian, and so is every host rondo knows");

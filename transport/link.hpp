@@ -60,13 +60,17 @@ class Link {
   /// Hands over what can be handed over now and queues the rest. `on_sent` may run before `send` returns.
   virtual void send(Outgoing& frame) = 0;
 
-  /// Hands over a whole frame at once. False: something stands in its way, or this link does not do that; nothing has
-  /// happened, and the frame is to be sent.
-  virtual bool send_now(Outgoing&) { return false; }
+  /// Hands over a whole eager message at once. False: something stands in its way, or this link does not do that;
+  /// nothing has happened, and it is to be sent as a frame.
+  virtual bool send_now(EagerHeader, std::span<const std::byte>) { return false; }
 
-  /// A whole frame that has come and that no `poll` has delivered: its header goes into the argument, its payload lies
-  /// in the link's memory until `take_arrived`. Nothing: there is none, or this link does not do that.
-  virtual std::optional<std::span<const std::byte>> arrived(FrameHeader&) { return std::nullopt; }
+  /// The next frame that has come, if it is whole and may be an eager message, looked for so often: its payload lies in
+  /// the link's memory until `take_arrived`. Nothing: there is none, or this link does not do that.
+  struct Arrived {
+    EagerHeader header;
+    std::span<const std::byte> payload;
+  };
+  virtual std::optional<Arrived> arrived([[maybe_unused]] int looks) { return std::nullopt; }
   virtual void take_arrived() {}
 
   /// Takes the payload back before `on_sent`. A frame of which a part is already on the wire is completed from a

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "transport/copy_short.hpp"
 #include "transport/passing.hpp"
 #include "transport/process_memory.hpp"
 #include "transport/resting.hpp"
@@ -21,6 +22,19 @@ namespace {
 
 // What every header has; the rest of it, the fingerprint, is left out where it says nothing.
 constexpr std::size_t kShortHeader = offsetof(FrameHeader, fingerprint);
+enum ShortHeaderWord : std::size_t { kFirst, kCommunicator, kNumberAndId, kBytes };
+// Word by word, as an atomic: of two words at once a compiler makes a vector in memory, which the core would read only
+// after all that it has stored before has gone, to lines that are on their way from another core.
+void put_word(std::byte* header, ShortHeaderWord which, std::uint64_t word) {
+  LineRing::mark_in(header + which * sizeof word).store(word, std::memory_order_relaxed);
+}
+
+std::uint64_t word_in(const std::byte* header, ShortHeaderWord which) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, header + which * sizeof word, sizeof word);
+  return word;
+}
+
 // What is said on the socket: a bell is a byte; a note comes with a descriptor, and its number follows.
 constexpr std::byte kBell{0};
 constexpr std::byte kNoteByte{1};
@@ -124,9 +138,20 @@ bool ShmLink::write(Outgoing& frame) {
   return true;
 }
 
-bool ShmLink::send_now(Outgoing& frame) {
-  const std::size_t most = sizeof frame.header + frame.payload.size();
-  if (!queue_.empty() || ended_ || most > out_.most() || !write(frame)) return false;
+bool ShmLink::send_now(EagerHeader header, std::span<const std::byte> payload) {
+  const std::size_t bytes = kShortHeader + payload.size();
+  if (!queue_.empty() || ended_ || bytes > out_.most()) return false;
+  std::byte* const record = out_.reserve(bytes);
+  if (!record) return false;
+  const std::size_t first = std::min(payload.size(), LineRing::first_bytes() - kShortHeader);
+  std::byte* const place = record + kShortHeader;
+  if (payload.size() > first) stores_.copy(payload.subspan(first), place + first);
+  put_word(record, kFirst, header.first);
+  put_word(record, kCommunicator, header.communicator);
+  put_word(record, kNumberAndId, 0);
+  put_word(record, kBytes, payload.size());
+  copy_short(payload.first(first), place);
+  out_.publish(LineRing::Kind::frame, bytes);
   wake_other();
   return true;
 }
@@ -167,10 +192,19 @@ std::size_t ShmLink::poll(Sink& sink) {
   return moved;
 }
 
-std::optional<std::span<const std::byte>> ShmLink::arrived(FrameHeader& header) {
-  if (!in_.ready() || in_payload_ || ended_) return std::nullopt;
-  const auto payload = begin_of(in_.front(), header);
-  return payload && payload->size() == header.payload_bytes() ? payload : std::nullopt;
+std::optional<Link::Arrived> ShmLink::arrived(int looks) {
+  if (in_payload_ || ended_) return std::nullopt;
+  for (; looks > 0; --looks) {
+    if (!in_.ready()) continue;
+    const RingReader::Record record = in_.front();
+    if (record.kind == LineRing::Kind::skip) continue;
+    if (record.kind != LineRing::Kind::frame || record.bytes.size() < kShortHeader) return std::nullopt;
+    const std::byte* const header = record.bytes.data();
+    const auto payload = record.bytes.subspan(kShortHeader);
+    if (payload.size() != word_in(header, kBytes)) return std::nullopt;
+    return Arrived{{word_in(header, kFirst), word_in(header, kCommunicator)}, payload};
+  }
+  return std::nullopt;
 }
 
 void ShmLink::take_arrived() {

@@ -37,8 +37,8 @@ class ShmLink final : public Link {
           std::string unreadable = {});
 
   void send(Outgoing& frame) override;
-  bool send_now(Outgoing& frame) override;
-  std::optional<std::span<const std::byte>> arrived(FrameHeader& header) override;
+  bool send_now(EagerHeader header, std::span<const std::byte> payload) override;
+  std::optional<Arrived> arrived(int looks) override;
   void take_arrived() override;
   void release(Outgoing& frame) override;
   void discard() override { place_ = nullptr; }

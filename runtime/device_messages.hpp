@@ -69,7 +69,7 @@ class DeviceMessages {
   static constexpr std::size_t kMostAsks = 4096;
   void ask(Peer& peer, const DeviceAsk& ask);
   void ask_no_more(int peer, const DeviceAskNoMore& ask) { asked_.erase({peer, ask.message}); }
-  /// Answers what has been asked. Never blocks, never throws.
+  /// Answers what has been asked; while the device is opened. Never blocks, never throws.
   void poll();
 
   void gone(int peer);

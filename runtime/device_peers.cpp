@@ -316,7 +316,6 @@ void DevicePeers::gone(int world_rank) {
 }
 
 void DevicePeers::poll() {
-  if (!engine_.device().opened()) return;
   for (auto& [rank, remote] : remotes_) {
     if (remote.imports) {
       close_due(*remote.imports);

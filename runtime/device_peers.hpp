@@ -73,7 +73,7 @@ class DevicePeers {
 
   void hear(Peer& peer, std::span<const std::byte> frame);
   void gone(int world_rank);
-  /// Never blocks, never throws.
+  /// While the device is opened. Never blocks, never throws.
   void poll();
   /// Something is to be closed when the device lets it be: nobody rings then.
   bool closes_later() const noexcept;

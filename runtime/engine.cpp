@@ -226,9 +226,11 @@ std::size_t Engine::poll(bool everything) {
       return true;
     });
   }
-  moved += device_.poll();
-  device_messages_.poll();
-  device_peers_.poll();
+  if (device_.opened()) {
+    moved += device_.poll();
+    device_messages_.poll();
+    device_peers_.poll();
+  }
   if (!later_.empty()) finish_what_is_over();
   if (control_ && everything) moved += poll_control();
   if (!ready_.empty()) {

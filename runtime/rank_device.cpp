@@ -112,7 +112,6 @@ RankDevice::~RankDevice() {
 // What is under way.
 
 std::size_t RankDevice::poll() {
-  if (!opened_) return 0;
   std::size_t moved = opened_->copies.poll();
   for (std::size_t i = 0; i < opened_->queues.size(); ++i) moved += opened_->queues[i].copies->poll();
   return moved;

@@ -146,7 +146,7 @@ class RankDevice {
   /// Memory of the device that goes back to where it came from with the last who holds it. Throws CudaError.
   std::shared_ptr<DeviceScratch> scratch(std::size_t bytes);
 
-  /// Never blocks, never throws. Returns how much moved.
+  /// Of one that is opened. Never blocks, never throws. Returns how much moved.
   std::size_t poll();
   /// The caller's stream waits for another process from here on. Throws CudaError.
   void note_wait(CudaStream stream);

@@ -91,7 +91,10 @@ class Direct : public DirectMoves {
     return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce;
   }
   /// Worth trying: the same answer on every rank.
-  bool may_expose() const { return may_fetch() || (port_.may_be_mapped() && length_bytes() >= least_mapped()); }
+  bool may_expose() const {
+    return may_fetch() ||
+           (port_.may_be_mapped() && length_bytes() >= least_mapped_bytes(plan_.collective, port_.crowded()));
+  }
   bool may_fetch() const { return is_fetched_ && port_.readable().value_or(true); }
   /// Of a collective of even shares.
   Script script() const {
@@ -117,13 +120,6 @@ class Direct : public DirectMoves {
   }
 
  private:
-  std::size_t least_mapped() const noexcept {
-    switch (plan_.collective) {
-      // Its root, which need not wait for anybody otherwise, waits for all to have had a turn on a core.
-      case Collective::broadcast: return std::size_t{port_.crowded() ? 128U : 32U} << 10;
-      default: return std::size_t{32} << 10;
-    }
-  }
   static std::size_t place(int of, std::size_t count) noexcept { return static_cast<std::size_t>(of) * count; }
   // Blocks may be shorter than the longest.
   static Range piece(const Range& block, std::size_t begin, std::size_t count) noexcept {
@@ -308,6 +304,12 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
     case Collective::all_to_all: return static_cast<std::size_t>(ranks);
     default: return 1;
   }
+}
+
+std::size_t least_mapped_bytes(Collective collective, bool crowded) noexcept {
+  // The root of a broadcast, which need not wait for anybody otherwise, waits for all to have had a turn on a core.
+  const bool waits_for_turns = collective == Collective::broadcast && crowded;
+  return std::size_t{waits_for_turns ? 128U : 32U} << 10;
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {

@@ -38,6 +38,10 @@ Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& beg
 /// Blocks, or whole vectors, that a rank lays out in a window of `direct`.
 std::size_t shares_laid_out(Collective collective, int ranks) noexcept;
 
+/// From so many bytes on, of the vector or of the longest block, `direct` looks whether buffers are mapped
+/// (`allocate`).
+std::size_t least_mapped_bytes(Collective collective, bool crowded) noexcept;
+
 /// The whole of a short `direct` collective, if nobody is far behind: without a coroutine, without a word to the
 /// engine. False: it has not been done, but for what `begun` says.
 bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun);

@@ -23,6 +23,8 @@ namespace rondo::detail {
 class ShmLink final : public Link {
  public:
   static constexpr std::size_t kLines = 4096;  // of 64 bytes, in each direction
+  /// See `pull_from`.
+  static constexpr std::size_t kPullFrom = 16 << 10;
   /// Of what is pulled, the shortest that the other side has a hand in.
   static constexpr std::size_t kPullJointlyFrom = 128 << 10;
 
@@ -66,8 +68,6 @@ class ShmLink final : public Link {
   std::string long_messages() const override;
 
  private:
-  static constexpr std::size_t kPullFrom = 16 << 10;
-
   std::size_t flush();
   bool write(Outgoing& frame);
   bool take(Sink& sink);

@@ -12,8 +12,10 @@
 #include "bench/table.hpp"
 #include "bench/tune/arena_model.hpp"
 #include "bench/tune/candidates.hpp"
+#include "bench/tune/message_protocol.hpp"
 #include "bench/tune/rules.hpp"
 #include "bench/tune/tuner.hpp"
+#include "collectives/direct.hpp"
 #include "runtime/cores.hpp"
 
 namespace rondo::bench {
@@ -25,16 +27,17 @@ constexpr const char* kExplainDescription =
     "and what the alternatives would take: as the model says (LogGP for messages, in shared memory what is read and\n"
     "written; at least the work of all ranks over the cores) and, with --measure, as measured with loops like those "
     "of\n"
-    "rondo-bench compare. RONDO_ALGORITHM, RONDO_CHUNK_BYTES and RONDO_TUNING_FILE\n"
-    "count.";
+    "rondo-bench compare. Of latency and bandwidth it prints how messages of which length go, and why.\n"
+    "RONDO_ALGORITHM, RONDO_CHUNK_BYTES, RONDO_TUNING_FILE, RONDO_DETERMINISTIC and RONDO_EAGER_LIMIT count.";
 
 std::string sentence(const ExplainSettings& settings) {
   const Question& question = settings.question;
-  const std::string size = question.collective == Collective::barrier ? "" : " of " + format_size(question.bytes);
+  const std::string size = settings.operation == Operation::barrier ? "" : " of " + format_size(question.bytes);
   std::string where = question.one_host ? "on one host" : "over TCP";
   if (question.hosts) where = fmt::format("on {} hosts", settings.place.hosts);
-  return fmt::format("{}{}: {} ranks {}, {}", to_string(question.collective), size, question.ranks,
-                     question.oversubscribed ? "that share cores" : "with a core each", where);
+  return fmt::format("{}{}: {} ranks {}, {}{}{}", facts(settings.operation).name, size, question.ranks,
+                     question.oversubscribed ? "that share cores" : "with a core each", where,
+                     question.deterministic ? ", deterministic" : "", settings.allocate ? ", allocated buffers" : "");
 }
 
 std::string model_text(const Place& place) {
@@ -61,13 +64,15 @@ std::vector<std::pair<Choice, double>> measured(const ExplainSettings& settings)
   plan.rounds = settings.rounds;
   plan.seconds = settings.seconds;
   plan.cores = settings.place.cores;
+  plan.allocate = settings.allocate;
   const std::vector<Answered> answers = measure_candidates(plan);
   return answers.empty() ? std::vector<std::pair<Choice, double>>{} : answers.front().microseconds;
 }
 
 std::string alternatives(const ExplainSettings& settings, const Choice& chosen) {
   const auto times = settings.measure ? measured(settings) : std::vector<std::pair<Choice, double>>{};
-  std::string text = model_text(settings.place) + '\n';
+  std::string text =
+      model_text(settings.place) + (settings.allocate ? "       no buffer is allocated there\n" : "") + '\n';
   text += fmt::format("{:<20} {:>7} {:>12} {:>14}\n", "algorithm", "chunk", "model (us)", "measured (us)");
   std::vector<Choice> choices = candidates_for(settings.question);
   // A chunk that is longer than all of it, say.
@@ -96,6 +101,16 @@ Choice choice_of(const Question& question, const Config& config) {
   return choose(question, Algorithm::automatic, preferred, config.chunk_bytes, read_tuning_rules(config.tuning_file));
 }
 
+void check_meaning(const ExplainSettings& settings) {
+  const OperationFacts& operation = facts(settings.operation);
+  if (settings.measure && operation.point_to_point())
+    throw UsageError(fmt::format("--measure: got it with {0}, which rondo-bench {0} measures", operation.name));
+  if (settings.question.deterministic && !operation.reduces)
+    throw UsageError(fmt::format("--deterministic is for operations that combine, not {}", operation.name));
+  if (settings.allocate && settings.operation == Operation::barrier)
+    throw UsageError("--allocate is for operations with buffers, not barrier");
+}
+
 void check_hosts(ExplainSettings& settings, int ranks) {
   Place& place = settings.place;
   if (place.hosts == 1) return;
@@ -119,7 +134,27 @@ std::string reason_text(const Question& question, const Config& config) {
     why = *rule;
   }
   if (config.chunk_bytes != 0) why += fmt::format("; RONDO_CHUNK_BYTES is {}", format_size(config.chunk_bytes));
+  Question otherwise = question;
+  otherwise.deterministic = false;
+  if (const Choice other = choice_of(otherwise, config); other != choice_of(question, config))
+    why += fmt::format("; not deterministic it would be {}", choice_to_words(other));
   return fmt::format("chosen: {}\nwhy: {}\n", choice_to_words(choice_of(question, config)), why);
+}
+
+std::string allocated_text(Operation operation, const Question& question, Algorithm algorithm) {
+  const OperationFacts& known = facts(operation);
+  if (algorithm == Algorithm::two_level) return "allocated: as for the parts of it on each host\n";
+  if (!shares_memory(algorithm)) return "allocated: makes no difference to a collective by messages\n";
+  const std::uint64_t ranks = known.in_blocks ? static_cast<std::uint64_t>(question.ranks) : 1;
+  const std::size_t least = detail::least_mapped_bytes(question.collective, question.oversubscribed);
+  const bool looks = algorithm == Algorithm::sliced || algorithm == Algorithm::fetched;
+  if (!looks && question.bytes / ranks < least)
+    return fmt::format("allocated: makes no difference to {}less than {} {}\n",
+                       algorithm == Algorithm::adaptive ? "direct, of " : "", format_size(least),
+                       known.in_blocks ? "in a block" : "in all");
+  return fmt::format(
+      "allocated: {} where they are, {}\n", known.reduces ? "combined" : "read",
+      known.reduces && !known.in_blocks ? "straight into the results' buffers" : "with no copy in between");
 }
 
 ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments) {
@@ -129,7 +164,7 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   std::string path = "shm";
   int ranks = 2;
   CLI::App app(kExplainDescription, "rondo-bench explain");
-  app.add_option("operation", operation, "a collective")->type_name("OPERATION")->required();
+  app.add_option("operation", operation, "a collective, latency or bandwidth")->type_name("OPERATION")->required();
   app.add_option("-b,--size", size, "bytes of the whole vector: 8, 64K")->capture_default_str();
   app.add_option("-n,--ranks", ranks, "ranks")->check(CLI::Range(2, 1 << 16))->capture_default_str();
   app.add_option("--path", path, "shm (ranks of one host) or tcp, as between hosts")->capture_default_str();
@@ -140,6 +175,8 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   bool own = false;
   auto* const share = app.add_flag("--share-cores", shared, "more ranks than cores (default: as on this machine)");
   app.add_flag("--own-cores", own, "a core for each rank")->excludes(share);
+  app.add_flag("--allocate", settings.allocate, "buffers from rondo::allocate");
+  app.add_flag("--deterministic", settings.question.deterministic, "as Options::deterministic");
   app.add_flag("--measure", settings.measure, "run the alternatives, on this machine");
   app.add_option("--rounds", settings.rounds, "of --measure")->check(check_positive)->capture_default_str();
   app.add_option("--seconds", settings.seconds, "of --measure, about, for each")
@@ -147,7 +184,7 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
       ->capture_default_str();
   parse(app, arguments);
   settings.operation = operation_named(operation);
-  if (facts(settings.operation).point_to_point()) throw UsageError(fmt::format("{} has no algorithms", operation));
+  check_meaning(settings);
   settings.place.path = parse_path("--path", path);
   check_hosts(settings, ranks);
   const int ranks_here = ranks / settings.place.hosts;
@@ -163,10 +200,20 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
 }
 
 int explain_command(const std::vector<std::string>& arguments) {
-  const ExplainSettings settings = parse_explain_settings(arguments);
+  ExplainSettings settings = parse_explain_settings(arguments);
   const Config config = Config::from(process_environment());
-  fmt::print("{}\n{}", sentence(settings), reason_text(settings.question, config));
-  fmt::print("{}", alternatives(settings, choice_of(settings.question, config)));
+  Question& question = settings.question;
+  question.deterministic |= config.deterministic && facts(settings.operation).reduces;
+  fmt::print("{}\n", sentence(settings));
+  if (facts(settings.operation).point_to_point()) {
+    fmt::print("{}",
+               message_text({question.bytes, settings.place.path, question.oversubscribed, settings.allocate}, config));
+    return kExitGood;
+  }
+  const Choice choice = choice_of(question, config);
+  fmt::print("{}", reason_text(question, config));
+  if (settings.allocate) fmt::print("{}", allocated_text(settings.operation, question, choice.algorithm));
+  fmt::print("{}", alternatives(settings, choice));
   return kExitGood;
 }
 

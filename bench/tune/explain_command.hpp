@@ -11,7 +11,8 @@
 
 namespace rondo::bench {
 
-/// `rondo-bench explain OPERATION --size S --ranks N`: what is chosen, why, and what the alternatives cost.
+/// `rondo-bench explain OPERATION --size S --ranks N`: what is chosen, why, and what the alternatives cost; of a
+/// message, how it goes.
 int explain_command(const std::vector<std::string>& arguments);
 
 struct ExplainSettings {
@@ -19,6 +20,7 @@ struct ExplainSettings {
   Question question;
   Place place;
   bool measure = false;
+  bool allocate = false;  ///< buffers from rondo::allocate
   int rounds = 3;
   double seconds = 0.05;
 };
@@ -27,5 +29,8 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
 
 /// The two lines that say what is chosen and why; `config` as of the ranks.
 std::string reason_text(const Question& question, const Config& config);
+
+/// The line that says what buffers of rondo::allocate change.
+std::string allocated_text(Operation operation, const Question& question, Algorithm algorithm);
 
 }  // namespace rondo::bench

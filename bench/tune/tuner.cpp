@@ -138,7 +138,7 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
         fmt::print(stderr, "round {} of {}: {}, {} ranks, {} loops\n", round, plan.rounds, to_string(path), ranks,
                    loops.size());
         const auto command = [&](const std::vector<Loop>& some) {
-          return command_for(path, ranks, {some, plan.seconds, 0});
+          return command_for(path, ranks, {some, plan.seconds, 0, plan.allocate});
         };
         for (const auto& [choice, job] : jobs_of(loops)) {
           distance.settle();

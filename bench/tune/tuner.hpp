@@ -21,6 +21,7 @@ struct TuningPlan {
   double seconds = 0.05;
   Limits limits;
   int cores = 1;
+  bool allocate = false;  ///< buffers from rondo::allocate
 };
 
 /// One question of the plan, and the median time of each candidate that has one.

@@ -3,6 +3,7 @@
 
 #include "bench/tune/candidates.hpp"
 #include "bench/tune/explain_command.hpp"
+#include "bench/tune/message_protocol.hpp"
 #include "bench/tune/rules.hpp"
 #include "bench/tune/tune_command.hpp"
 #include "tests/runtime/temporary_directory.hpp"
@@ -184,13 +185,59 @@ TEST_CASE("explain says what is chosen and by which rule", "[bench][tune]") {
              ContainsSubstring("rule 2 of " + config.tuning_file + ", all_reduce up to"));
 }
 
+TEST_CASE("explain says how messages of which length go", "[bench][tune]") {
+  const auto way = [](const MessageQuestion& question, const Config& config = {}) {
+    const std::string text = message_text(question, config);
+    return text.substr(0, text.find("\n\n"));
+  };
+  constexpr std::size_t KiB = 1024;
+  CHECK_THAT(way({16 * KiB}),
+             ContainsSubstring("chosen: eager") && ContainsSubstring("longer than 16K is better read"));
+  CHECK_THAT(way({16 * KiB + 1}), ContainsSubstring("process_vm_readv"));
+  CHECK_THAT(way({128 * KiB}), ContainsSubstring("the back half"));
+  CHECK_THAT(way({128 * KiB, Path::shm, true}), ContainsSubstring("process_vm_readv"));
+  CHECK_THAT(way({128 * KiB, Path::shm, false, true}), ContainsSubstring("out of the sender's buffer, which it maps"));
+  CHECK_THAT(way({64 * KiB, Path::tcp}), ContainsSubstring("chosen: eager") && ContainsSubstring("LIMIT is 64K"));
+  CHECK_THAT(way({64 * KiB + 1, Path::tcp}), ContainsSubstring("chosen: rendezvous: sent into"));
+
+  Config config;
+  config.eager_limit = 100;
+  CHECK_THAT(way({100}, config), ContainsSubstring("chosen: eager") && ContainsSubstring("RONDO_EAGER_LIMIT is 100"));
+  CHECK_THAT(way({101}, config), ContainsSubstring("process_vm_readv"));
+  CHECK_THAT(message_text({8}, Config{}),
+             ContainsSubstring("forbidden or slow") && ContainsSubstring("over 64K      rendezvous: in pieces"));
+}
+
+TEST_CASE("explain says what determinism and allocated buffers change", "[bench][tune]") {
+  Question question = question_of(1 << 20, 3);
+  question.deterministic = true;
+  const std::string text = reason_text(question, Config{});
+  CHECK_THAT(text, ContainsSubstring("chosen: chain") && ContainsSubstring("not deterministic it would be ring"));
+  question.one_host = true;
+  CHECK_THAT(reason_text(question, Config{}), !ContainsSubstring("not deterministic"));
+
+  CHECK_THAT(allocated_text(Operation::all_reduce, question, Algorithm::sliced), ContainsSubstring("combined where"));
+  CHECK_THAT(allocated_text(Operation::all_reduce, question, Algorithm::ring), ContainsSubstring("no difference"));
+  question.bytes = 3 * (32 << 10);
+  CHECK_THAT(allocated_text(Operation::gather, question, Algorithm::direct), ContainsSubstring("read where they are"));
+  question.bytes -= 3 * sizeof(float);
+  CHECK_THAT(allocated_text(Operation::gather, question, Algorithm::direct),
+             ContainsSubstring("no difference to less than 32K in a block"));
+}
+
 TEST_CASE("explain and tune refuse what cannot be", "[bench][tune]") {
   const auto explained = parse_explain_settings({"broadcast", "--size", "1M", "--ranks", "8", "--path", "tcp"});
   CHECK(explained.question.bytes == 1 << 20);
   CHECK_FALSE(explained.question.one_host);
   CHECK(parse_explain_settings({"barrier", "--share-cores"}).question.oversubscribed);
   CHECK_FALSE(parse_explain_settings({"barrier", "-n", "100", "--own-cores"}).question.oversubscribed);
-  CHECK_THROWS_WITH(parse_explain_settings({"latency"}), ContainsSubstring("latency has no algorithms"));
+  CHECK_THROWS_WITH(parse_explain_settings({"latency", "--measure"}),
+                    "--measure: got it with latency, which rondo-bench latency measures");
+  CHECK(parse_explain_settings({"all_reduce", "--deterministic"}).question.deterministic);
+  CHECK_THROWS_WITH(parse_explain_settings({"broadcast", "--deterministic"}),
+                    "--deterministic is for operations that combine, not broadcast");
+  CHECK_THROWS_WITH(parse_explain_settings({"barrier", "--allocate"}),
+                    "--allocate is for operations with buffers, not barrier");
   CHECK_THROWS_AS(parse_explain_settings({"barrier", "--ranks", "1"}), UsageError);
   CHECK_THROWS_AS(parse_explain_settings({}), UsageError);
   CHECK_THROWS_WITH(parse_explain_settings({"barrier", "--path", "udp"}), "--path: got 'udp', wanted shm, tcp");

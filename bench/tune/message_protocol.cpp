@@ -1,0 +1,78 @@
+#include "bench/tune/message_protocol.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <rondo/size.hpp>
+
+#include "transport/shm_link.hpp"
+
+namespace rondo::bench {
+namespace {
+
+using detail::ShmLink;
+
+/// What messages of so many bytes or more do, up to the next way's.
+struct Way {
+  std::size_t from = 0;
+  std::string sizes;
+  std::string words;
+  std::string why;
+};
+
+constexpr const char* kEager = "eager: sent at once, while RONDO_UNEXPECTED_BYTES has room for it";
+
+/// As Peer::eager_limit, Peer::offer and ShmLink::pull decide; `readable`: by process_vm_readv.
+std::vector<Way> ways_of(const MessageQuestion& question, const Config& config, bool readable) {
+  const bool shm = question.path == Path::shm;
+  const std::size_t limit = shm && readable ? std::min(config.eager_limit, ShmLink::kPullFrom) : config.eager_limit;
+  const std::string size = format_size(limit);
+  const std::string bound = limit == config.eager_limit
+                                ? "RONDO_EAGER_LIMIT is " + size
+                                : fmt::format("what is longer than {} is better read than sent", size);
+  std::vector<Way> ways{{0, "up to " + size, kEager, bound}};
+  const auto longer = [&](const char* words, const std::string& why) {
+    ways.push_back({limit + 1, "over " + size, words, bound + why});
+  };
+  if (!shm) {
+    longer("rendezvous: sent into the receiver's buffer, when there is one", "");
+  } else if (question.allocated) {
+    longer("rendezvous: copied by the receiver out of the sender's buffer, which it maps", "; it is allocated");
+  } else if (!readable) {
+    longer("rendezvous: in pieces through the ring, when there is a receive for it", "");
+  } else {
+    longer("rendezvous: read by the receiver out of the sender's memory (process_vm_readv)", "");
+    if (!question.oversubscribed)
+      ways.push_back({ShmLink::kPullJointlyFrom, fmt::format("from {} on", format_size(ShmLink::kPullJointlyFrom)),
+                      "rendezvous: as before, but for the back half, which a sender that waits writes itself",
+                      bound + "; a sender that waits has a core of its own"});
+  }
+  return ways;
+}
+
+const Way& way_for(std::uint64_t bytes, const std::vector<Way>& ways) {
+  return *std::find_if(ways.rbegin(), ways.rend(), [&](const Way& way) { return bytes >= way.from; });
+}
+
+std::string lines_of(const std::vector<Way>& ways) {
+  std::string text;
+  for (const Way& way : ways) text += fmt::format("  {:<12}  {}\n", way.sizes, way.words);
+  return text;
+}
+
+}  // namespace
+
+std::string message_text(const MessageQuestion& question, const Config& config) {
+  const std::vector<Way> ways = ways_of(question, config, true);
+  const Way& way = way_for(question.bytes, ways);
+  std::string text = fmt::format("chosen: {}\nwhy: {}\n\n{}", way.words, way.why, lines_of(ways));
+  if (question.path == Path::shm)
+    text += "where process_vm_readv is forbidden or slow, which RONDO_LOG=info tells:\n" +
+            lines_of(ways_of(question, config, false));
+  return text;
+}
+
+}  // namespace rondo::bench

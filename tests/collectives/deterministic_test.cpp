@@ -1,12 +1,16 @@
 // Options::deterministic: the result is the left fold in rank order, rounded after every step, whatever carries it.
 
 #include <algorithm>
+#include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <random>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <rondo/algorithms.hpp>
@@ -34,85 +38,199 @@ std::vector<Algorithm> every_algorithm_of(Collective collective, Transport trans
   return algorithms;
 }
 
-/// Values of many magnitudes and all digits that a float has, so that every other order of the sum has other bits.
+using Random = std::mt19937_64;
+
+/// All digits that a T has, between 1 and 2: a product of some is in range.
 template <typename T>
-std::vector<T> values(int rank, std::size_t count) {
-  std::minstd_rand random(static_cast<unsigned>(rank) * 7919 + 1);
-  std::vector<T> data(count);
-  for (T& value : data) {
-    const auto digits = static_cast<float>(random() % (1U << 24)) / 4096.0F - 2048.0F;
-    value = static_cast<T>(digits / static_cast<float>(1U << (random() % 12)));
-  }
-  return data;
+T digits(Random& random) {
+  return static_cast<T>(1 + std::ldexp(static_cast<double>(random() >> 11), -53));
 }
 
+/// And of many magnitudes and both signs.
 template <typename T>
-std::vector<T> left_fold(int ranks, std::size_t count) {
-  std::vector<T> folded = values<T>(0, count);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const std::vector<T> next = values<T>(rank, count);
-    for (std::size_t i = 0; i < count; ++i) folded[i] = static_cast<T>(folded[i] + next[i]);
-  }
-  return folded;
+T scattered(Random& random) {
+  const double value = std::ldexp(digits<double>(random), static_cast<int>(random() % 12));
+  return static_cast<T>(random() % 2 == 0 ? value : -value);
 }
 
-template <typename T>
-void check_all(Communicator& world, std::size_t count, const Options& options, std::minstd_rand& delays) {
-  const auto ranks = static_cast<std::size_t>(world.size());
-  const std::string what = std::to_string(count) + " elements of " + std::string(to_string(element_type_of<T>));
-  const std::vector<T> wanted = left_fold<T>(world.size(), count);
+/// x -> scale * x + shift, one after the other: associative but for what is rounded, and not commutative.
+struct Affine {
+  float scale;
+  float shift;
+  bool operator==(const Affine&) const = default;
+};
+constexpr auto kCompose = [](const Affine& first, const Affine& then) {
+  return Affine{first.scale * then.scale, first.shift * then.scale + then.shift};
+};
+constexpr auto kOwnSum = commuting([](auto a, auto b) { return static_cast<decltype(a)>(a + b); });
 
-  auto data = values<T>(world.rank(), count);
-  dawdle(delays);
-  all_reduce(world, std::span(data), sum, options);
-  require(data == wanted, "all_reduce of " + what);
+/// An operator with inputs of which nearly every other order, and every other rounding, has other bits.
+template <typename T, typename Op>
+struct Combining {
+  Op op;
+  std::string name;
 
-  for (int root = 0; root < world.size(); ++root) {
-    data = values<T>(world.rank(), count);
-    dawdle(delays);
-    reduce(world, std::span(data), sum, root, options);
-    require(world.rank() != root || data == wanted, "reduce of " + what);
+  static std::vector<T> values(int rank, std::size_t count) {
+    Random random(static_cast<unsigned>(rank) + 1);
+    std::vector<T> data(count);
+    for (T& value : data) {
+      if constexpr (std::same_as<T, Affine>) {
+        value = {digits<float>(random), scattered<float>(random)};
+      } else {
+        value = std::same_as<Op, Prod> ? digits<T>(random) : scattered<T>(random);
+      }
+    }
+    return data;
   }
 
-  const std::size_t share = count / ranks;
-  const std::vector<T> whole = values<T>(world.rank(), count);
-  std::vector<T> own(share);
-  dawdle(delays);
-  reduce_scatter(world, std::span(whole).first(share * ranks), std::span(own), sum, options);
-  const auto begin = wanted.begin() + static_cast<std::ptrdiff_t>(share * static_cast<std::size_t>(world.rank()));
-  require(std::equal(own.begin(), own.end(), begin), "reduce_scatter of " + what);
+  /// Of all ranks' values: from the left, ((0 1) 2) ..., or from the right, 0 (1 (2 ...)).
+  std::vector<T> fold(int ranks, std::size_t count, bool from_left = true) {
+    std::vector<T> folded = values(from_left ? 0 : ranks - 1, count);
+    for (int step = 1; step < ranks; ++step) {
+      const std::vector<T> next = values(from_left ? step : ranks - 1 - step, count);
+      for (std::size_t i = 0; i < count; ++i) folded[i] = from_left ? op(folded[i], next[i]) : op(next[i], folded[i]);
+    }
+    if constexpr (std::same_as<Op, Avg>) {
+      for (T& value : folded) value = static_cast<T>(value / static_cast<float>(ranks));
+    }
+    return folded;
+  }
+};
+
+template <typename T, typename With>
+void for_each_operator(const With& with) {
+  with(Combining<T, Sum>{sum, "sum"});
+  with(Combining<T, Prod>{prod, "prod"});
+  with(Combining<T, Avg>{avg, "avg"});
+  with(Combining<T, std::remove_const_t<decltype(kOwnSum)>>{kOwnSum, "a sum of one's own"});
 }
 
-void check_everything(Communicator& world, const Options& options) {
+template <typename With>
+void for_each_combining(const With& with) {
+  for_each_operator<float16>(with);
+  for_each_operator<bfloat16>(with);
+  for_each_operator<float>(with);
+  for_each_operator<double>(with);
+  with(Combining<Affine, std::remove_const_t<decltype(kCompose)>>{kCompose, "composition"});
+}
+
+/// How it is asked for.
+struct Way {
+  Options options;
+  bool allocated = false;  ///< in buffers that the other ranks map
+
+  Algorithm algorithm() const { return options.algorithm; }
+};
+
+/// By what is chosen and by every algorithm, with several chunks.
+std::vector<Way> every_way(Transport transport) {
+  std::vector<Way> ways;
+  for (const std::size_t chunk : {0U, 64U, 4096U}) ways.push_back({{.chunk_bytes = chunk, .deterministic = true}});
+  for (const Algorithm algorithm : every_algorithm_of(Collective::all_reduce, transport)) {
+    for (const std::size_t chunk : {0U, 200U})
+      ways.push_back({{.algorithm = algorithm, .chunk_bytes = chunk, .deterministic = true}});
+  }
+  if (transport == Transport::shm) ways.push_back({{.deterministic = true}, true});
+  return ways;
+}
+
+/// Whether it can be asked for in rank order.
+bool is_possible(Collective collective, const Way& way) {
+  Question question;
+  question.collective = collective;
+  question.one_host = shares_memory(way.algorithm());
+  question.deterministic = true;
+  return way.algorithm() == Algorithm::automatic || is_valid(question, way.algorithm());
+}
+
+/// One operator's collectives of so many elements.
+template <typename T, typename Op>
+class Checked {
+ public:
+  Checked(Communicator& world, Combining<T, Op> combining, std::size_t count)
+      : world_(world),
+        combining_(std::move(combining)),
+        input_(combining_.values(world.rank(), count)),
+        wanted_(combining_.fold(world.size(), count)) {
+    const bool tells = world.size() == 2 || count < 40 || wanted_ != combining_.fold(world.size(), count, false);
+    require(tells, combining_.name + " has the same bits in another order");
+  }
+
+  void by(const Way& way, std::minstd_rand& delays) {
+    const std::size_t count = input_.size();
+    const auto size = static_cast<std::size_t>(world_.size());
+    const std::string how = " of " + std::to_string(count) + " elements of " +
+                            std::string(to_string(element_type_of<T>)) + ", " + combining_.name + ", by " +
+                            std::string(to_string(way.algorithm())) + (way.allocated ? ", allocated" : "");
+    std::vector<T> own(way.allocated ? 0 : count);
+    SharedBuffer<T> shared;
+    if (way.allocated) shared = allocate<T>(world_, count);
+    const std::span<T> data = way.allocated ? shared.span() : std::span(own);
+    const auto begin = [&] {
+      std::copy(input_.begin(), input_.end(), data.begin());
+      dawdle(delays);
+    };
+
+    if (is_possible(Collective::all_reduce, way)) {
+      begin();
+      all_reduce(world_, data, combining_.op, way.options);
+      require(is_wanted(data, 0), "all_reduce" + how);
+    }
+    for (int root = 0; root < world_.size() && is_possible(Collective::reduce, way); ++root) {
+      begin();
+      reduce(world_, data, combining_.op, root, way.options);
+      require(world_.rank() != root || is_wanted(data, 0), "reduce" + how);
+    }
+    if (is_possible(Collective::reduce_scatter, way)) {
+      const std::size_t share = count / size;
+      std::vector<T> block(share);
+      begin();
+      reduce_scatter(world_, std::span<const T>(data).first(share * size), std::span(block), combining_.op,
+                     way.options);
+      require(is_wanted(block, share * static_cast<std::size_t>(world_.rank())), "reduce_scatter" + how);
+    }
+  }
+
+ private:
+  bool is_wanted(std::span<const T> got, std::size_t from) const {
+    return std::equal(got.begin(), got.end(), wanted_.begin() + static_cast<std::ptrdiff_t>(from));
+  }
+
+  Communicator& world_;
+  Combining<T, Op> combining_;
+  const std::vector<T> input_;
+  const std::vector<T> wanted_;
+};
+
+void check_everything(Communicator& world, const std::vector<Way>& ways) {
   std::minstd_rand delays(static_cast<unsigned>(world.rank()) + 1);
-  for (const std::size_t count : {1U, 7U, 40U, 5000U}) {
-    check_all<float>(world, count, options, delays);
-    check_all<float16>(world, count, options, delays);
-    check_all<bfloat16>(world, count, options, delays);
+  for_each_combining([&]<typename T, typename Op>(const Combining<T, Op>& combining) {
+    for (const std::size_t count : {1U, 7U, 40U, 5000U}) {
+      Checked<T, Op> checked(world, combining, count);
+      for (const Way& way : ways) checked.by(way, delays);
+    }
+  });
+  Checked<float, Sum> many(world, {sum, "sum"}, kMany);
+  for (const Way& way : ways) {
+    if (way.options.chunk_bytes == 0) many.by(way, delays);
   }
-  if (options.chunk_bytes == 0) check_all<float>(world, kMany, options, delays);
 }
 
 }  // namespace
 
-TEST_CASE("deterministic results are the same bits over every transport, for every count and chunk",
+TEST_CASE("deterministic results are the same bits over every transport, for every count, chunk and algorithm",
           "[collectives][deterministic]") {
   Config config;
   config.transport = GENERATE(Transport::shm, Transport::unix_socket, Transport::tcp);
   const int size = GENERATE(2, 3, 5);
+  const std::vector<Way> ways = every_way(config.transport);
   run_ranks(
-      size,
-      [](Communicator& world) {
-        for (const std::size_t chunk : {0U, 64U, 4096U}) {
-          check_everything(world, {.chunk_bytes = chunk, .deterministic = true});
-        }
-      },
-      config);
+      size, [&](Communicator& world) { check_everything(world, ways); }, config);
 }
 
 TEST_CASE("deterministic results are the same bits on several hosts", "[collectives][deterministic]") {
   for (const Table& hosts : {Table{0, 0, 1, 1}, Table{0, 1, 0, 1, -1}}) {
-    run_on_hosts(hosts, [](Communicator& comm) { check_everything(comm, {.deterministic = true}); });
+    run_on_hosts(hosts, [](Communicator& comm) { check_everything(comm, {{{.deterministic = true}}}); });
   }
 }
 
@@ -121,7 +239,7 @@ TEST_CASE("RONDO_DETERMINISTIC makes every call so", "[collectives][deterministi
   config.transport = GENERATE(Transport::shm, Transport::unix_socket);
   config.deterministic = true;
   run_ranks(
-      4, [](Communicator& world) { check_everything(world, {}); }, config);
+      4, [](Communicator& world) { check_everything(world, {Way{}}); }, config);
 }
 
 TEST_CASE("each algorithm gives all ranks the same bits in every run, whatever the timing",
@@ -143,7 +261,7 @@ TEST_CASE("each algorithm gives all ranks the same bits in every run, whatever t
     };
     const auto check_runs = [&](std::size_t count, int runs, const Options& options) {
       const std::string what = std::to_string(count) + " elements by " + std::string(to_string(options.algorithm));
-      const std::vector<float> input = values<float>(world.rank(), count);
+      const std::vector<float> input = Combining<float, Sum>::values(world.rank(), count);
       const auto all_reduced = same_in_all(
           runs, "all_reduce of " + what,
           [&](std::span<float> out) { all_reduce(world, std::span(input), out, sum, options); }, count);
@@ -158,7 +276,8 @@ TEST_CASE("each algorithm gives all ranks the same bits in every run, whatever t
       check_runs(kMany, rounds(8), {algorithm});
     }
     for (const std::size_t count : {std::size_t{3001}, kMany / 4}) {
-      const std::vector<float> input = values<float>(world.rank(), count * static_cast<std::size_t>(world.size()));
+      const std::vector<float> input =
+          Combining<float, Sum>::values(world.rank(), count * static_cast<std::size_t>(world.size()));
       const std::span<const float> whole(input), block = whole.first(count);
       for (const Algorithm algorithm : every_algorithm_of(Collective::reduce, config.transport)) {
         same_in_all(

@@ -26,7 +26,8 @@
 namespace rondo::detail {
 namespace {
 
-// A connection that ended without a word is tried so often before the peer counts as unreachable.
+// A connection that ended without a word is tried so often before another transport is, or the peer counts as
+// unreachable.
 constexpr int kTries = 3;
 
 std::string random_socket_name() {
@@ -42,11 +43,11 @@ asio::ip::tcp::endpoint local_endpoint(const Config& config, const std::string& 
   return {local_address.empty() ? asio::ip::make_address("127.0.0.1") : asio::ip::make_address(local_address), 0};
 }
 
-// Who called on a Unix socket, as the kernel says; matters where there is no key to prove it.
+// Who is at the other end of a Unix socket, as the kernel says; matters where there is no key to prove it.
 bool same_user(const Descriptor& socket) {
-  ucred caller{};
-  socklen_t length = sizeof caller;
-  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0 && caller.uid == ::geteuid();
+  ucred other{};
+  socklen_t length = sizeof other;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == ::geteuid();
 }
 
 asio::ip::tcp::endpoint bound_to(const Descriptor& listener) {
@@ -172,6 +173,11 @@ Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) con
   if (!socket ||
       (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) != 0 && errno != EINPROGRESS)) {
     cause = std::generic_category().message(errno);
+    return {};
+  }
+  // It would be refused there, too.
+  if (over_unix && !same_user(socket)) {
+    cause = "it is another user's";
     return {};
   }
   return socket;
@@ -357,7 +363,11 @@ void Mesh::tell(const Attempt& attempt, const Link& link, const std::string& rea
 }
 
 void Mesh::failed(Attempt& attempt, const std::string& cause) {
-  if (attempt.tries >= kTries) return engine_->peer_unreachable(attempt.rank, cause);
+  if (attempt.tries >= kTries) {
+    const bool has_tcp = !addresses_[static_cast<std::size_t>(attempt.rank)].tcp.empty();
+    if (attempt.over_unix && has_tcp) return start(attempt.rank, "its unix socket cannot be reached: " + cause);
+    return engine_->peer_unreachable(attempt.rank, cause);
+  }
   start(attempt.rank, attempt.no_unix);
   if (const auto again = connecting_.find(attempt.rank); again != connecting_.end()) {
     again->second->tries = attempt.tries + 1;

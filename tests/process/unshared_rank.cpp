@@ -4,6 +4,8 @@
 // last, before the first meets it.
 // unshared_rank reading RANK: from then on it may not read the memory of other processes, and has long messages and
 // blocks of rank 0's.
+// unshared_rank refusing RANK: once all have met it cannot tell whose process is at the other end of a Unix socket, and
+// takes it for another user's.
 // unshared_rank without-reading PROGRAM...: that program, which may not read the memory of other processes.
 #include <sys/resource.h>
 #include <unistd.h>
@@ -98,7 +100,11 @@ void hand_out(Communicator& world) {
 
 int run(std::string_view what, int rank) {
   if (what == "files-before") limit(RLIMIT_FSIZE, kShortFiles);
+  // As of ranks each in a container: they listen on TCP ports, too.
+  if (what == "refusing" && (::setenv("RONDO_LOCAL_SIZE", "1", 1) != 0 || ::setenv("RONDO_LOCAL_RANK", "0", 1) != 0))
+    return 1;
   auto world = init();
+  if (what == "refusing" && world.rank() == rank) testing::deny(__NR_getsockopt);
   if (what == "one-pair") {
     const int last = world.size() - 1;
     for (int second = 1; second < last; ++second) meet(world, second, last);
@@ -111,7 +117,7 @@ int run(std::string_view what, int rank) {
     for (int i = 0; i < 10; ++i) hand_out(world);
     return 0;
   }
-  if (what != "files-before" && what != "one-pair" && world.rank() == rank) deny(what);
+  if (what != "files-before" && what != "one-pair" && what != "refusing" && world.rank() == rank) deny(what);
   work(world);
   return 0;
 }

@@ -76,6 +76,19 @@ TEST_CASE("ranks that share nothing with each other say that alone", "[process][
                                     "limit of file sizes (ulimit -f): File too large"));
 }
 
+TEST_CASE("ranks whose Unix sockets refuse each other go over TCP, and say why", "[process][unshared]") {
+  const auto says = [](const std::vector<std::string>& lines, const std::string& why) {
+    REQUIRE_FALSE(lines.empty());
+    CHECK_THAT(lines[0], StartsWith("no shared memory with ranks of this host, tcp instead: its unix socket cannot be "
+                                    "reached: " +
+                                    why));
+  };
+  // Of two ranks the second connects.
+  const auto refused = said_by("refusing", 0);
+  for (const std::size_t rank : {1U, 2U}) says(refused[rank], "the connection was closed during the handshake");
+  says(said_by("refusing", 2)[2], "it is another user's");
+}
+
 TEST_CASE("the log and the benchmark say which way long messages go, and why", "[process][unshared]") {
   const auto run = [](std::vector<std::string> before) {
     std::vector<std::string> words{"-n", "2", "-x", "RONDO_LOG=info", "--"};

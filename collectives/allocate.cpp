@@ -10,6 +10,7 @@
 #include <rondo/allocate.hpp>
 #include <rondo/error.hpp>
 
+#include "collectives/team_collective.hpp"
 #include "runtime/access.hpp"
 #include "runtime/memory_sharing.hpp"
 
@@ -34,6 +35,10 @@ class Allocation final : public Operation {
 
  private:
   Task body() override {
+    // Collectives that were called before do without it, on every member.
+    Turn turn(*this, team);
+    auto came = turn.come();
+    co_await came;
     region = team.commons.regions().next();
     if (!group().one_host()) {
       // Those elsewhere get nothing in common, but whoever asked for something else shall hear of it.

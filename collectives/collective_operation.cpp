@@ -98,7 +98,7 @@ Task CollectiveOperation::in_shared_memory() {
   Team& everybody = group().everybody();
   if (everybody.size() > 1) {
     Turn turn(*this, everybody);
-    Task came = turn.come();
+    Task came = turn.come_with_arena();
     co_await came;
     bool done = false;
     Task run = run_in_arena(*this, everybody, memory_, plan_, port_.in_place(), begun_, done);

@@ -10,16 +10,6 @@
 #include "runtime/engine.hpp"
 
 namespace rondo::detail {
-namespace {
-
-struct TurnCame {
-  const Commons* commons;
-  std::uint64_t ticket;
-  bool operator()() const noexcept { return commons->turn_of(ticket); }
-  bool awaits(int) const noexcept { return false; }
-};
-
-}  // namespace
 
 Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host,
              bool on_device) {
@@ -41,9 +31,9 @@ Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, c
   return plan;
 }
 
-Task Turn::come() {
-  Until mine(operation_, TurnCame{&team_.commons, ticket_}, 1);
-  co_await mine;
+Task Turn::come_with_arena() {
+  auto came = come();
+  co_await came;
   if (team_.commons.formed()) co_return;
   Task formed = form_arena(operation_, team_);
   co_await formed;

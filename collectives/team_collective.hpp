@@ -8,6 +8,7 @@
 
 #include "collectives/direct_port.hpp"
 #include "collectives/host_memory_port.hpp"
+#include "runtime/condition.hpp"
 #include "runtime/operation.hpp"
 #include "runtime/team.hpp"
 
@@ -22,13 +23,22 @@ Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, c
 /// An operation's turn in the memory that a team shares, from its call to its end.
 class Turn {
  public:
+  struct Came {
+    const Commons* commons;
+    std::uint64_t ticket;
+    bool operator()() const noexcept { return commons->turn_of(ticket); }
+    bool awaits(int) const noexcept { return false; }
+  };
+
   Turn(Operation& operation, Team& team) : operation_(operation), team_(team), ticket_(team.commons.take_ticket()) {}
   ~Turn() { team_.commons.turn_is_over(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  /// To be awaited; then the team's arena has been made, or is known not to be had.
-  Task come();
+  /// To be awaited.
+  Until<Came> come() { return {operation_, Came{&team_.commons, ticket_}, 1}; }
+  /// The same; then the team's arena has been made, too, or is known not to be had.
+  Task come_with_arena();
 
  private:
   Operation& operation_;

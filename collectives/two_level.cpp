@@ -252,7 +252,7 @@ Task run_two_level(Operation& operation, HostMemory& memory, const Plan& plan) {
   std::optional<Turn> turn;
   if (neighbours.size() > 1) {
     turn.emplace(operation, neighbours);
-    Task came = turn->come();
+    Task came = turn->come_with_arena();
     co_await came;
     if (!neighbours.commons.arena()) turn.reset();
   }

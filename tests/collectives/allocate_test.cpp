@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -259,6 +260,32 @@ TEST_CASE("a buffer given up in the middle of a collective is still there for it
     }
     work.wait();
     require(equal(data, harmonic(0, kBlock)), "all_reduce");
+  };
+  run_ranks(2, body, config);
+}
+
+TEST_CASE("collectives that are under way when a buffer is allocated are done without it on all ranks",
+          "[collectives][allocate]") {
+  Config config;
+  config.timeout = std::chrono::seconds(5);
+  const auto body = [](Communicator& world) {
+    const auto size = static_cast<std::size_t>(world.size());
+    barrier(world);
+    // One rank has called both, and allocates, when the others come and are done with the first at once.
+    if (world.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto mine = harmonic(world.rank(), kBlock);
+    std::vector<float> first(kBlock * size), second(kBlock * size);
+    Work one = iall_gather(world, std::span(mine), std::span(first), {Algorithm::direct});
+    Work two = iall_gather(world, std::span(mine), std::span(second), {Algorithm::direct});
+    if (world.rank() != 0) one.wait();
+    const auto allocated = rondo::allocate<float>(world, kBlock);
+    one.wait();
+    two.wait();
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const auto begin = kBlock * static_cast<std::size_t>(rank);
+      require(equal(std::span(first).subspan(begin, kBlock), harmonic(rank, kBlock)), "first");
+      require(equal(std::span(second).subspan(begin, kBlock), harmonic(rank, kBlock)), "second");
+    }
   };
   run_ranks(2, body, config);
 }

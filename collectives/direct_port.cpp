@@ -185,13 +185,14 @@ void DirectPort::expose(const Step& step, const Range& input, const Range& outpu
   std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
 }
 
-DirectPort::MappedRanks DirectPort::mapped(const Step& step) const {
-  const SharedRegions& regions = team_.commons.regions();
+DirectPort::MappedRanks DirectPort::mapped(const Step& step) {
+  SharedRegions& regions = team_.commons.regions();
   MappedRanks ranks(static_cast<std::size_t>(size()));
   // Who has given a buffer up may not map the others' any more; then nobody is to reckon with it.
   for (int member = 0; member < size(); ++member) {
     if (exposed(step, member).known != exposed(step, rank()).known) return ranks;
   }
+  if (exposed(step, rank()).known == 0) regions.none_left();
   const auto reach = [&](const SharedRegions::Place& place, int member) {
     std::byte* const part = place.region != 0 ? regions.part(place.region, member) : nullptr;
     return part ? part + place.offset : nullptr;

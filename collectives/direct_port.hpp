@@ -171,7 +171,7 @@ class DirectPort {
     std::byte* output = nullptr;
   };
   using MappedRanks = std::vector<Mapped, PooledAllocator<Mapped>>;
-  /// Whether anybody has buffers that all ranks map: the same answer on every rank.
+  /// Whether anybody may have buffers that all ranks map: the same answer on every rank.
   bool may_be_mapped() const noexcept { return team_.commons.regions().any(); }
   std::size_t element_bytes() const noexcept { return memory_.element_bytes(); }
   Step next_exposed() noexcept { return arena_.next(sizeof(Exposed)); }
@@ -179,7 +179,7 @@ class DirectPort {
   /// they reckon with.
   void expose(const Step& step, const Range& input, const Range& output = {});
   /// After all have entered. What is mapped is so on every rank alike.
-  MappedRanks mapped(const Step& step) const;
+  MappedRanks mapped(const Step& step);
   Exposed exposed(const Step& step, int member) const;
 
   /// Combines so many elements of all inputs, from element `at` on, in rank order, and writes the result to all

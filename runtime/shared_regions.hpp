@@ -21,10 +21,15 @@ class SharedRegions {
     std::uint64_t offset = 0;
   };
 
-  /// Ever allocated here: the same number on all members, unlike what still lives.
-  bool any() const noexcept { return made_ > 0; }
+  /// Some may live: the same answer on all members in the same turn, unlike what still does.
+  bool any() const noexcept { return any_; }
   /// The number of the next region.
-  std::uint64_t next() noexcept { return ++made_; }
+  std::uint64_t next() noexcept {
+    any_ = true;
+    return ++made_;
+  }
+  /// All members have told each other, in a step of one turn, that they know none.
+  void none_left() noexcept { any_ = false; }
 
   void add(std::uint64_t number, const std::shared_ptr<SharedMemory>& memory, std::size_t part_bytes) {
     std::erase_if(regions_, [](const Region& region) { return region.memory.expired(); });
@@ -45,7 +50,7 @@ class SharedRegions {
       if (auto memory = region.memory.lock()) held.push_back(std::move(memory));
     }
   }
-  /// A fingerprint of the regions that are known here: members with the same one know the same.
+  /// A fingerprint of the regions that are known here: members with the same one know the same. 0: none.
   std::uint64_t known() const noexcept;
 
  private:
@@ -57,6 +62,7 @@ class SharedRegions {
 
   std::vector<Region> regions_;
   std::uint64_t made_ = 0;
+  bool any_ = false;
   std::string refused_;
 };
 

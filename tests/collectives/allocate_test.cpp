@@ -12,6 +12,8 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/group.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -239,6 +241,31 @@ TEST_CASE("a buffer that one rank has given up is ordinary to all", "[collective
     require(equal(data, harmonic(2, kBlock)), "broadcast");
     all_reduce(world, data, kept.span(), max);
     require(equal(kept.span(), harmonic(2, kBlock)), "all_reduce");
+  });
+}
+
+TEST_CASE("collectives look for buffers that all ranks map no more when none is left", "[collectives][allocate]") {
+  run_ranks(3, [](Communicator& world) {
+    const detail::SharedRegions& regions = CommunicatorAccess::group(world, "look").everybody().commons.regions();
+    const auto sum_up = [&](std::span<float> data) {
+      std::ranges::copy(harmonic(world.rank(), kBlock), data.begin());
+      all_reduce(world, data, max);
+      require(equal(data, harmonic(0, kBlock)), "all_reduce");
+      return regions.any();
+    };
+    std::vector<float> own(kBlock);
+    require(!sum_up(own), "before the first");
+    for (int turn = 0; turn < 2; ++turn) {
+      auto first = rondo::allocate<float>(world, kBlock);
+      auto second = rondo::allocate<float>(world, kBlock);
+      require(sum_up(first.span()) && sum_up(own), "with two");
+      first = {};
+      if (world.rank() == 1) second = {};
+      require(sum_up(own), "with one that one rank has given up");
+      second = {};
+      barrier(world);
+      require(!sum_up(own), "with none");
+    }
   });
 }
 

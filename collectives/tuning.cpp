@@ -85,7 +85,7 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
     {C::all_reduce, 64 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
     {C::all_reduce, 32 * KiB, 5, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::all_reduce, 64 * KiB, 5, 16, Crowd::oversubscribed, {tree, 0}},
+    {C::all_reduce, 128 * KiB, 5, 16, Crowd::oversubscribed, {tree, 0}},
     {C::all_reduce, 512 * KiB, 3, 4, Crowd::oversubscribed, {tree, 256 * KiB}},
     {C::all_reduce, 1 * MiB, 9, 16, Crowd::oversubscribed, {tree, 256 * KiB}},
     {C::all_reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {ring, 256 * KiB}},

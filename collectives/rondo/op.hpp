@@ -72,8 +72,7 @@ constexpr T multiply(T a, T b) {
 /// - `sum`, `prod`: integers wrap around; float16 and bfloat16 are computed in float and rounded once for all operands
 ///   that are combined in one pass.
 /// - `min`, `max`: a NaN anywhere gives NaN.
-/// - `avg`: `sum`, then one division by the number of ranks; integers truncate towards zero. The sum may
-/// overflow
+/// - `avg`: `sum`, then one division by the number of ranks; integers truncate towards zero. The sum may overflow
 ///   where the average would not.
 /// - `band`, `bor`, `bxor`: bit by bit. `land`, `lor`: zero is false, all else is true; the result is 0 or 1.
 struct Sum {

@@ -80,6 +80,7 @@ class Arena {
     std::uint64_t& known = known_[static_cast<std::size_t>(member)];
     if (known < step) {
       known = std::max(known, slot(member, step).step.load(std::memory_order_acquire));
+      // Of a member that is ahead the next one is there when it is looked for.
       if (known >= step) __builtin_prefetch(&slot(member, step + 1));
     }
     return known >= step;

@@ -170,7 +170,6 @@ class Engine {
   void leave(bool by_exception);
 
  private:
-  Peer& make_peer(int world_rank);
   static constexpr std::chrono::seconds kPatience{10};
 
   struct Suspect {
@@ -180,6 +179,7 @@ class Engine {
     bool unreachable = false;  // there was no connection that could end
   };
 
+  Peer& make_peer(int world_rank);
   bool rest(bool resting);
   std::size_t poll_control();
   void finish_what_is_over();

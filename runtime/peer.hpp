@@ -72,13 +72,14 @@ class Peer final : public Sink {
   void send_piece(Outgoing& piece) { transmit(piece); }
 
   // For receives.
-  /// A point-to-point message that is the next to come from this peer, and soon. Not there: it is to be received as a
-  /// message, which also finds what is wrong with it. All of this fits into registers.
+  /// What fits into registers of a Status.
   struct Received {
     bool there = false;
     Tag tag{};
     std::size_t bytes = 0;
   };
+  /// A point-to-point message that is the next to come from this peer, and soon. Not there: it is to be received as a
+  /// message, which also finds what is wrong with it. No receive is posted, and nothing has come early.
   Received receive_soon(EagerHeader wanted, bool any_tag, std::span<std::byte> buffer);
   void request(ReceiveMessage& receive, const FrameHeader& rts);
   /// The payload may come.

@@ -23,6 +23,7 @@ namespace {
 // What every header has; the rest of it, the fingerprint, is left out where it says nothing.
 constexpr std::size_t kShortHeader = offsetof(FrameHeader, fingerprint);
 enum ShortHeaderWord : std::size_t { kFirst, kCommunicator, kNumberAndId, kBytes };
+
 // Word by word, as an atomic: of two words at once a compiler makes a vector in memory, which the core would read only
 // after all that it has stored before has gone, to lines that are on their way from another core.
 void put_word(std::byte* header, ShortHeaderWord which, std::uint64_t word) {
@@ -118,42 +119,47 @@ std::size_t ShmLink::flush() {
   return moved;
 }
 
+// A record of a header and a part of a payload. False: there is no room.
+template <typename PutHeader>
+bool ShmLink::put(LineRing::Kind kind, std::size_t header_bytes, std::span<const std::byte> part,
+                  PutHeader put_header) {
+  std::byte* const record = out_.reserve(header_bytes + part.size());
+  if (!record) return false;
+  // The reader looks at the first line: that is written last, and at once.
+  constexpr std::size_t kLine = LineRing::first_bytes();
+  const std::size_t first = std::min(part.size(), kLine - std::min(kLine, header_bytes));
+  std::byte* const payload = record + header_bytes;
+  if (part.size() > first) stores_.copy(part.subspan(first), payload + first);
+  put_header(record);
+  copy_short(part.first(first), payload);
+  out_.publish(kind, header_bytes + part.size());
+  return true;
+}
+
 // One record of the frame; `written` counts as if the header were always sent whole. False: there is no room.
 bool ShmLink::write(Outgoing& frame) {
   const bool begins = frame.written == 0;
   const LineRing::Kind kind = begins ? ring_kind(frame.header) : LineRing::Kind::piece;
   const std::size_t header_bytes = begins ? header_bytes_of(kind) : 0;
-  const std::size_t sent = frame.written == 0 ? 0 : frame.written - sizeof(FrameHeader);
+  const std::size_t sent = begins ? 0 : frame.written - sizeof(FrameHeader);
   const std::size_t part = std::min(frame.payload.size() - sent, out_.most() - header_bytes);
-  std::byte* const record = out_.reserve(header_bytes + part);
-  if (!record) return false;
-  // The reader looks at the first line: that is written last, and at once.
-  const std::size_t first = std::min(part, LineRing::first_bytes() - std::min(LineRing::first_bytes(), header_bytes));
-  std::byte* const payload = record + header_bytes;
-  if (part > first) stores_.copy(frame.payload.subspan(sent + first, part - first), payload + first);
-  if (begins) copy_header(kind, record, reinterpret_cast<const std::byte*>(&frame.header));
-  if (first > 0) std::memcpy(payload, frame.payload.data() + sent, first);
-  out_.publish(kind, header_bytes + part);
-  frame.written = sizeof(FrameHeader) + sent + part;
-  return true;
+  const bool written = put(kind, header_bytes, frame.payload.subspan(sent, part), [&](std::byte* record) {
+    if (begins) copy_header(kind, record, reinterpret_cast<const std::byte*>(&frame.header));
+  });
+  if (written) frame.written = sizeof(FrameHeader) + sent + part;
+  return written;
 }
 
 bool ShmLink::send_now(EagerHeader header, std::span<const std::byte> payload) {
-  const std::size_t bytes = kShortHeader + payload.size();
-  if (!queue_.empty() || ended_ || bytes > out_.most()) return false;
-  std::byte* const record = out_.reserve(bytes);
-  if (!record) return false;
-  const std::size_t first = std::min(payload.size(), LineRing::first_bytes() - kShortHeader);
-  std::byte* const place = record + kShortHeader;
-  if (payload.size() > first) stores_.copy(payload.subspan(first), place + first);
-  put_word(record, kFirst, header.first);
-  put_word(record, kCommunicator, header.communicator);
-  put_word(record, kNumberAndId, 0);
-  put_word(record, kBytes, payload.size());
-  copy_short(payload.first(first), place);
-  out_.publish(LineRing::Kind::frame, bytes);
-  wake_other();
-  return true;
+  if (!queue_.empty() || ended_ || kShortHeader + payload.size() > out_.most()) return false;
+  const bool written = put(LineRing::Kind::frame, kShortHeader, payload, [&](std::byte* record) {
+    put_word(record, kFirst, header.first);
+    put_word(record, kCommunicator, header.communicator);
+    put_word(record, kNumberAndId, 0);
+    put_word(record, kBytes, payload.size());
+  });
+  if (written) wake_other();
+  return written;
 }
 
 void ShmLink::release(Outgoing& frame) {

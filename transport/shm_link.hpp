@@ -69,6 +69,8 @@ class ShmLink final : public Link {
 
  private:
   std::size_t flush();
+  template <typename PutHeader>
+  bool put(LineRing::Kind kind, std::size_t header_bytes, std::span<const std::byte> part, PutHeader put_header);
   bool write(Outgoing& frame);
   bool take(Sink& sink);
   bool begin(Sink& sink, const RingReader::Record& record);

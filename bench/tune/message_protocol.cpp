@@ -25,7 +25,7 @@ struct Way {
 
 constexpr const char* kEager = "eager: sent at once, while RONDO_UNEXPECTED_BYTES has room for it";
 
-/// As Peer::eager_limit, Peer::offer and ShmLink::pull decide; `readable`: by process_vm_readv.
+/// As Peer::attach, Peer::offer and ShmLink::pull decide; `readable`: by process_vm_readv.
 std::vector<Way> ways_of(const MessageQuestion& question, const Config& config, bool readable) {
   const bool shm = question.path == Path::shm;
   const std::size_t limit = shm && readable ? std::min(config.eager_limit, ShmLink::kPullFrom) : config.eager_limit;

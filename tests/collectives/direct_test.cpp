@@ -14,6 +14,7 @@
 
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
+#include "tests/collectives/harmonic.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/rounds.hpp"
@@ -62,13 +63,6 @@ void one(Communicator& world, std::uint32_t seed, std::minstd_rand& shared, cons
     default:
       barrier(world, {.algorithm = options.algorithm == Algorithm::direct ? Algorithm::direct : Algorithm::automatic});
   }
-}
-
-std::vector<float> harmonic(int rank, std::size_t count) {
-  std::vector<float> data(count);
-  for (std::size_t i = 0; i < count; ++i)
-    data[i] = 1.0F / static_cast<float>(i + 1 + 7 * static_cast<std::size_t>(rank));
-  return data;
 }
 
 struct Huge {

@@ -20,20 +20,19 @@
 
 namespace rondo::detail {
 
-CollectiveOperation::CollectiveOperation(Group& group, const Call& call, CollectiveCall request,
-                                         const Arguments& arguments, Plan plan, const DirectPort::Begun& begun,
-                                         std::unique_ptr<DeviceCollective> device)
-    : Operation(group, call, request.options.timeout),
+CollectiveOperation::CollectiveOperation(Group& group, CollectiveCall& request, const Prepared& prepared,
+                                         const DirectPort::Begun& begun, std::unique_ptr<DeviceCollective> device)
+    : Operation(group, prepared.call, request.options.timeout),
       side_(!has_elements(request, group.rank()) ? OwnSide::none
             : device                             ? OwnSide::device
                                                  : OwnSide::host),
       reduction_(std::move(request.reduction)),
       memory_(group.engine(), request.element_bytes, reduction_, group.size()),
-      plan_(std::move(plan)),
+      plan_(prepared.plan),
       begun_(begun),
-      port_(*this, group.everybody(), memory_, arguments.in_place),
+      port_(*this, group.everybody(), memory_, prepared.arguments.in_place),
       device_(std::move(device)) {
-  memory_.set(arguments.input, arguments.output);
+  memory_.set(prepared.arguments.input, prepared.arguments.output);
 }
 
 Task CollectiveOperation::body() {

@@ -4,12 +4,13 @@
 #include <memory>
 #include <optional>
 
+#include <rondo/collective_call.hpp>
 #include <rondo/plan.hpp>
 
-#include "collectives/arguments.hpp"
 #include "collectives/device_collective.hpp"
 #include "collectives/direct_port.hpp"
 #include "collectives/host_memory_port.hpp"
+#include "collectives/prepared.hpp"
 #include "runtime/operation.hpp"
 
 namespace rondo::detail {
@@ -18,10 +19,10 @@ namespace rondo::detail {
 /// over shared memory (DirectPort), or in two levels.
 class CollectiveOperation final : public Operation {
  public:
-  /// `begun`: what has been done of its first step in shared memory. `device`: there, or perhaps, as the ranks will
-  /// tell each other.
-  CollectiveOperation(Group& group, const Call& call, CollectiveCall request, const Arguments& arguments, Plan plan,
-                      const DirectPort::Begun& begun = {}, std::unique_ptr<DeviceCollective> device = nullptr);
+  /// Takes the operator out of `request`, and refers to neither afterwards. `begun`: what has been done of its first
+  /// step in shared memory. `device`: there, or perhaps, as the ranks will tell each other.
+  CollectiveOperation(Group& group, CollectiveCall& request, const Prepared& prepared, const DirectPort::Begun& begun,
+                      std::unique_ptr<DeviceCollective> device);
 
   bool order(CudaStream stream) override { return device_ && device_->order(stream); }
 

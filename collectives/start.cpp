@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <rondo/barrier.hpp>
@@ -45,12 +46,13 @@ bool repeat(Group& group, const CollectiveCall& request, const RecentCalls::Know
   return true;
 }
 
-/// As it was the last time, or checked and decided now.
-Prepared prepare(Group& group, const CollectiveCall& request, const RecentCalls::Known* known) {
+/// As it was the last time, or checked and decided now, in `fresh`.
+const Prepared& prepare(Group& group, const CollectiveCall& request, const RecentCalls::Known* known,
+                        std::optional<Prepared>& fresh) {
   if (known) return known->prepared;
-  Prepared prepared(request, group);
-  RecentCalls::of(group).add(request, prepared);
-  return prepared;
+  fresh.emplace(request, group);
+  RecentCalls::of(group).add(request, *fresh);
+  return *fresh;
 }
 
 std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall& request, const Prepared& prepared) {
@@ -67,13 +69,12 @@ std::unique_ptr<DeviceCollective> device_for(Group& group, const CollectiveCall&
 }
 
 /// What of it has `begun` is done already.
-void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall request, Prepared prepared,
+void run_to_end(Progress::Entry& entry, Group& group, CollectiveCall& request, const Prepared& prepared,
                 DirectPort::Begun begun) {
   std::unique_ptr<DeviceCollective> device = device_for(group, request, prepared);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
   if (!device && !begun.step && run_at_once(group, request, prepared, begun)) return;
-  CollectiveOperation operation(group, prepared.call, std::move(request), prepared.arguments, std::move(prepared.plan),
-                                begun, std::move(device));
+  CollectiveOperation operation(group, request, prepared, begun, std::move(device));
   operation.start();
   group.engine().progress().finish(entry, operation);
   if (operation.error()) std::rethrow_exception(operation.error());
@@ -94,20 +95,20 @@ void run(Communicator& communicator, CollectiveCall&& request) {
   const RecentCalls::Known* const known = RecentCalls::of(group).find(request);
   DirectPort::Begun begun;
   if (known && known->script && repeat(group, request, *known, begun)) return;
-  Prepared prepared = prepare(group, request, known);
-  run_to_end(entry, group, std::move(request), std::move(prepared), begun);
+  std::optional<Prepared> fresh;
+  run_to_end(entry, group, request, prepare(group, request, known, fresh), begun);
 }
 
 Work start(Communicator& communicator, CollectiveCall&& request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
   Progress::Entry entry(group.engine().progress());
   group.check();
-  Prepared prepared = prepare(group, request, RecentCalls::of(group).find(request));
+  std::optional<Prepared> fresh;
+  const Prepared& prepared = prepare(group, request, RecentCalls::of(group).find(request), fresh);
   std::unique_ptr<DeviceCollective> device = device_for(group, request, prepared);
   if (prepared.plan.deterministic) request.reduction.round_every_step();
   auto operation =
-      std::make_unique<CollectiveOperation>(group, prepared.call, std::move(request), prepared.arguments,
-                                            std::move(prepared.plan), DirectPort::Begun{}, std::move(device));
+      std::make_unique<CollectiveOperation>(group, request, prepared, DirectPort::Begun{}, std::move(device));
   operation->start();
   return WorkAccess::make(CommunicatorAccess::engine(communicator), std::move(operation));
 }

@@ -39,21 +39,6 @@ constexpr Cost recursive_doubling_all_reduce_cost(const Shape& shape) {
           .at_most = folded > 0 || shape.lanes_of(chunks) > 1};
 }
 
-/// All rounds for the participants, from `partial` (what this rank stands for) to the full result in `result`. The
-/// partner's part arrives in `arriving`: `result` may be what is being sent, so it is left alone until that is done.
-template <Port P>
-Task exchange_doubling(P& port, Range partial, Range result, Range arriving, RecursiveDoubling doubling) {
-  for (int round = 0; round < doubling.rounds(); ++round) {
-    const int partner = doubling.partner(round);
-    auto received = port.recv(arriving, partner);
-    auto sent = port.send(partial, partner);
-    co_await received;
-    co_await sent;
-    port.reduce(partial, arriving, result, partner < port.rank() ? Side::left : Side::right);
-    partial = result;
-  }
-}
-
 namespace detail {
 
 template <Port P>
@@ -79,9 +64,17 @@ Task recursive_doubling_lane(P& port, const Plan& plan, Lane lane) {
       co_await reduced;
       partial = result;
     }
-    // Double.
-    Task exchanged = exchange_doubling(port, partial, result, scratch.part(0, input.count), doubling);
-    co_await exchanged;
+    // Double. `result` may be what is being sent, so it is left alone until that is done.
+    const Range arriving = scratch.part(0, input.count);
+    for (int round = 0; round < doubling.rounds(); ++round) {
+      const int partner = doubling.partner(round);
+      auto received = port.recv(arriving, partner);
+      auto sent = port.send(partial, partner);
+      co_await received;
+      co_await sent;
+      port.reduce(partial, arriving, result, partner < port.rank() ? Side::left : Side::right);
+      partial = result;
+    }
     port.finish(result);
     // Unfold.
     if (doubling.takes_in()) {

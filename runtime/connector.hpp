@@ -18,8 +18,8 @@ class Connector {
   virtual std::size_t poll() = 0;
   /// Connections are being made right now: worth polling often.
   virtual bool busy() const = 0;
-  /// Puts the descriptors to block on into `waiter`.
-  virtual void watch(Waiter& waiter) = 0;
+  /// Adds the descriptors that a sleep is to end for.
+  virtual void watch(WakeList& wakes) const = 0;
 };
 
 }  // namespace rondo::detail

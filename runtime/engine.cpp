@@ -39,30 +39,15 @@ Engine::Engine(const Settings& settings, const Clock& clock, Waiter& waiter, Log
 }
 
 Engine::~Engine() {
-  for (Peer* peer : active_) {
-    if (peer->link()->descriptor() >= 0) waiter_.forget(peer->link()->descriptor());
-  }
   later_.clear();
   groups_.clear();
 }
 
-// Descriptors are watched from the start: a message must not pay for that.
+void Engine::use(Connector& connector) { connector_ = &connector; }
 
-void Engine::use(Connector& connector) {
-  connector_ = &connector;
-  connector_->watch(waiter_);
-}
+void Engine::use(Control& control) { control_ = &control; }
 
-void Engine::use(Control& control) {
-  control_ = &control;
-  watched_control_ = control.descriptor();
-  if (watched_control_ >= 0) waiter_.watch(watched_control_, false);
-}
-
-void Engine::connected(Peer& peer) {
-  active_.push_back(&peer);
-  if (peer.link()->descriptor() >= 0) waiter_.watch(peer.link()->descriptor(), false);
-}
+void Engine::connected(Peer& peer) { active_.push_back(&peer); }
 
 // Communicators.
 
@@ -219,13 +204,7 @@ std::size_t Engine::poll(bool everything) {
     moved += peer.poll();
     lost |= peer.gone();
   }
-  if (lost) {
-    std::erase_if(active_, [&](Peer* peer) {
-      if (!peer->gone()) return false;
-      if (peer->link()->descriptor() >= 0) waiter_.forget(peer->link()->descriptor());
-      return true;
-    });
-  }
+  if (lost) std::erase_if(active_, [](const Peer* peer) { return peer->gone(); });
   if (device_.opened()) {
     moved += device_.poll();
     device_messages_.poll();
@@ -271,21 +250,15 @@ void Engine::finish_what_is_over() {
   });
 }
 
-Duration Engine::prepare_to_sleep() {
+Duration Engine::prepare_to_sleep(WakeList& wakes) {
   if (rest(true)) {
     Resting::order();
     if (poll(true) > 0) return Duration::zero();
   }
-  for (Peer* peer : active_) {
-    if (peer->link()->descriptor() >= 0) waiter_.watch(peer->link()->descriptor(), peer->link()->wants_write());
-  }
-  if (connector_) connector_->watch(waiter_);
-  const int control = control_ ? control_->descriptor() : -1;
-  if (control != watched_control_) {
-    if (watched_control_ >= 0) waiter_.forget(watched_control_);
-    watched_control_ = control;
-  }
-  if (control >= 0) waiter_.watch(control, false);
+  wakes.clear();
+  for (const Peer* peer : active_) wakes.add(peer->link()->descriptor(), peer->link()->wants_write());
+  if (connector_) connector_->watch(wakes);
+  if (control_) wakes.add(control_->descriptor(), false);
   if (device_.busy()) return kDeviceSleep;
   const bool verdict_due =
       std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->awaits_verdict(); });
@@ -318,9 +291,10 @@ void Engine::leave(bool by_exception) {
 }
 
 void Engine::linger(Duration at_most, const std::function<bool()>& done) {
+  WakeList wakes;
   for (const Time until = clock_.now() + at_most; !done() && clock_.now() < until;) {
     if (poll(true) > 0) continue;
-    if (prepare_to_sleep() > Duration::zero()) waiter_.wait(std::chrono::milliseconds(1));
+    if (prepare_to_sleep(wakes) > Duration::zero()) waiter_.wait(wakes, std::chrono::milliseconds(1));
     awake();
   }
 }

@@ -161,7 +161,7 @@ class Engine {
   void tick_if_due();
   /// Tells the waiter which descriptors to watch, and those who share memory that they must wake this rank. Returns how
   /// long one may sleep at the most; zero: not at all, something has come.
-  Duration prepare_to_sleep();
+  Duration prepare_to_sleep(WakeList& wakes);
   /// After that, and after the sleep if there was one.
   void awake() { rest(false); }
 
@@ -207,7 +207,6 @@ class Engine {
   unsigned passes_ = 0;
   bool polled_system_ = false;
   Time last_tick_{};
-  int watched_control_ = -1;
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
   Group* last_found_ = nullptr;

@@ -94,14 +94,7 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
   }
 }
 
-Mesh::~Mesh() {
-  if (!waiter_) return;
-  for (const Descriptor* listener : {&unix_listener_, &tcp_listener_}) {
-    if (*listener) waiter_->forget(listener->get());
-  }
-  for (auto& [rank, attempt] : connecting_) drop(*attempt);
-  for (auto& attempt : accepted_) drop(*attempt);
-}
+Mesh::~Mesh() = default;
 
 void Mesh::open(const Control& control, Engine& engine) {
   engine_ = &engine;
@@ -220,10 +213,7 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
       log_.warn("refused a connection: a process of another user called");
       continue;
     }
-    if (accepted_.size() >= config_.half_open_limit) {
-      drop(*accepted_.front());
-      accepted_.erase(accepted_.begin());
-    }
+    if (accepted_.size() >= config_.half_open_limit) accepted_.erase(accepted_.begin());
     accepted_.push_back(std::make_unique<Attempt>(
         Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
                 &listener == &unix_listener_, 1, engine_->clock().now(), ShmOffer(false, no_shared_memory()), ""}));
@@ -307,16 +297,12 @@ void Mesh::decide(Attempt& attempt) {
   }
   if (rank == identity_.rank || peer.connected()) return attempt.handshake.answer(Verdict::duplicate_rank);
   if (peer.gone()) return attempt.handshake.answer(Verdict::closing);
-  if (mine != connecting_.end()) {
-    drop(*mine->second);
-    connecting_.erase(mine);
-  }
+  if (mine != connecting_.end()) connecting_.erase(mine);
   attempt.handshake.answer(Verdict::accepted);
 }
 
 // A handshake is over: a link, or not.
 void Mesh::established(Attempt& attempt) {
-  if (waiter_) waiter_->forget(attempt.socket.get());
   if (attempt.handshake.verdict() == Verdict::accepted && attempt.handshake.output().empty()) {
     if (attempt.agreed || !attempt.over_unix) return attach(attempt);
     if (attempt.started_here) failed(attempt, "the connection was closed before shared memory was agreed on");
@@ -374,21 +360,14 @@ void Mesh::failed(Attempt& attempt, const std::string& cause) {
   }
 }
 
-void Mesh::drop(Attempt& attempt) {
-  if (waiter_ && attempt.socket) waiter_->forget(attempt.socket.get());
-}
-
-void Mesh::watch(Waiter& waiter) {
-  waiter_ = &waiter;
-  for (const Descriptor* listener : {&unix_listener_, &tcp_listener_}) {
-    if (*listener) waiter.watch(listener->get(), false);
-  }
-  for (const auto& [rank, attempt] : connecting_) {
-    waiter.watch(attempt->socket.get(), !attempt->handshake.output().empty());
-  }
-  for (const auto& attempt : accepted_) {
-    waiter.watch(attempt->socket.get(), !attempt->handshake.output().empty());
-  }
+void Mesh::watch(WakeList& wakes) const {
+  wakes.add(unix_listener_.get(), false);
+  wakes.add(tcp_listener_.get(), false);
+  const auto add = [&](const Attempt& attempt) {
+    wakes.add(attempt.socket.get(), !attempt.handshake.output().empty());
+  };
+  for (const auto& [rank, attempt] : connecting_) add(*attempt);
+  for (const auto& attempt : accepted_) add(*attempt);
 }
 
 }  // namespace rondo::detail

@@ -46,7 +46,7 @@ class Mesh final : public Connector {
   void connect(int world_rank) override;
   std::size_t poll() override;
   bool busy() const override { return !connecting_.empty() || !accepted_.empty(); }
-  void watch(Waiter& waiter) override;
+  void watch(WakeList& wakes) const override;
 
  private:
   struct Attempt;
@@ -66,7 +66,6 @@ class Mesh final : public Connector {
   void attach(Attempt& attempt);
   void tell(const Attempt& attempt, const Link& link, const std::string& reason);
   void failed(Attempt& attempt, const std::string& cause);
-  void drop(Attempt& attempt);
 
   const Identity identity_;
   const Config config_;
@@ -77,7 +76,6 @@ class Mesh final : public Connector {
   Descriptor spare_;  // closed for the moment in which somebody is turned away
 
   Engine* engine_ = nullptr;
-  Waiter* waiter_ = nullptr;
   std::string job_id_;
   std::uint32_t attempt_ = 0;
   JobKey key_;

@@ -153,11 +153,11 @@ bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::opt
 }
 
 void Progress::sleep(std::unique_lock<EntryLock>& lock, Duration at_most) {
-  const Duration limit = std::min(engine_.prepare_to_sleep(), at_most);
+  const Duration limit = std::min(engine_.prepare_to_sleep(wakes_), at_most);
   if (limit > Duration::zero()) {
     asleep_ = true;
     lock.unlock();
-    waiter_.wait(limit);
+    waiter_.wait(wakes_, limit);
     lock.lock();
     asleep_ = false;
   }

@@ -104,6 +104,7 @@ class Progress {
   std::uint64_t entries_ = 0;
   Driver driver_ = Driver::none;
   bool asleep_ = false;  // the driver is in `Waiter::wait`, without the lock
+  WakeList wakes_;       // the driver's
   int parked_ = 0;
   std::condition_variable_any baton_;
 

@@ -1,22 +1,38 @@
 #pragma once
 
+#include <poll.h>
+
+#include <span>
+#include <vector>
+
 #include "runtime/clock.hpp"
 
 namespace rondo::detail {
 
-/// Where a thread blocks when nothing moves. `EpollWaiter` blocks in the kernel; a simulation lets virtual time pass.
+/// The descriptors that a sleep ends for, put together for each sleep.
+class WakeList {
+ public:
+  WakeList() { polled_.reserve(64); }
+  void clear() noexcept { polled_.clear(); }
+  /// One that has something to read, or while `writable` can be written to. Negative: none.
+  void add(int descriptor, bool writable) {
+    if (descriptor >= 0) polled_.push_back({descriptor, static_cast<short>(writable ? POLLIN | POLLOUT : POLLIN), 0});
+  }
+  std::span<pollfd> polled() noexcept { return polled_; }
+
+ private:
+  std::vector<pollfd> polled_;
+};
+
+/// Where a thread blocks when nothing moves. `PollWaiter` blocks in the kernel; a simulation lets virtual time pass.
 class Waiter {
  public:
   virtual ~Waiter() = default;
 
-  /// Returns when a watched descriptor is ready, after `wake`, or after `timeout`, whatever is first.
-  virtual void wait(Duration timeout) = 0;
+  /// Returns when one of `wakes` is ready, after `wake`, or after `timeout`, whatever is first. One thread at a time.
+  virtual void wait(WakeList& wakes, Duration timeout) = 0;
   /// Ends a `wait` that is in progress, or the next one. From any thread.
   virtual void wake() noexcept = 0;
-
-  /// Descriptors watched for reading (and for writing while `writable`).
-  virtual void watch(int descriptor, bool writable) = 0;
-  virtual void forget(int descriptor) noexcept = 0;
 };
 
 }  // namespace rondo::detail

@@ -86,7 +86,7 @@ std::shared_ptr<World> World::join(const Identity& identity, const Config& confi
               delete world;
               return;
             }
-            // What it holds is the parent's: its sockets, its epoll set, its threads. Kept, so that it is no leak.
+            // What it holds is the parent's: its sockets, its threads. Kept, so that it is no leak.
             static auto* const inherited = new std::vector<World*>;
             inherited->push_back(world);
           }};

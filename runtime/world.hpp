@@ -6,9 +6,9 @@
 
 #include "runtime/control.hpp"
 #include "runtime/engine.hpp"
-#include "runtime/epoll_waiter.hpp"
 #include "runtime/identity.hpp"
 #include "runtime/mesh.hpp"
+#include "runtime/poll_waiter.hpp"
 
 namespace rondo::detail {
 
@@ -28,7 +28,7 @@ class World {
  private:
   const Log log_;
   const SteadyClock clock_;
-  EpollWaiter waiter_;
+  PollWaiter waiter_;
   Control control_;
   Mesh mesh_;
   Engine engine_;

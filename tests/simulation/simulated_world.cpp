@@ -111,7 +111,7 @@ class SimulatedWorld::SimulatedLink final : public detail::Link {
   std::byte* place_ = nullptr;
 };
 
-void SimulatedWorld::SimulatedWaiter::wait(Duration timeout) {
+void SimulatedWorld::SimulatedWaiter::wait(detail::WakeList&, Duration timeout) {
   if (!world_.advance()) world_.clock_.now_ += timeout;
 }
 

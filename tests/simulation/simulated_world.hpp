@@ -66,10 +66,8 @@ class SimulatedWorld {
   class SimulatedWaiter final : public detail::Waiter {
    public:
     explicit SimulatedWaiter(SimulatedWorld& world) : world_(world) {}
-    void wait(detail::Duration timeout) override;
+    void wait(detail::WakeList&, detail::Duration timeout) override;
     void wake() noexcept override {}
-    void watch(int, bool) override {}
-    void forget(int) noexcept override {}
 
    private:
     SimulatedWorld& world_;

@@ -13,10 +13,8 @@ struct SetClock final : detail::Clock {
 
 /// Nobody sleeps, so nobody is woken.
 struct NoWaiter final : detail::Waiter {
-  void wait(detail::Duration) override {}
+  void wait(detail::WakeList&, detail::Duration) override {}
   void wake() noexcept override {}
-  void watch(int, bool) override {}
-  void forget(int) noexcept override {}
 };
 
 }  // namespace rondo::testing

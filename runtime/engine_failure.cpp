@@ -125,8 +125,12 @@ void Engine::handle(const Notice& notice) {
       if (oldest && oldest->number() == notice.number) oldest->take_absence(notice.text);
       return;
     }
-    case Notice::Kind::failed:
     case Notice::Kind::stalled:
+      if (Group* const group = find_group(notice.communicator)) {
+        group->compare_call(static_cast<std::uint32_t>(notice.number), notice.call, group->member(notice.rank));
+      }
+      return;
+    case Notice::Kind::failed:
     case Notice::Kind::resumed:
     case Notice::Kind::goodbye: log_.debug("the hub sent {}, which only ranks send", to_string(notice.kind));
   }

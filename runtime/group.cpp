@@ -158,6 +158,13 @@ std::uint32_t Group::begin(Operation& operation) {
   return last_number_;
 }
 
+void Group::compare_call(std::uint32_t number, const Call& theirs, int other) {
+  const auto age = static_cast<std::int32_t>(last_number_ - number);
+  if (age < 0 || age >= static_cast<std::int32_t>(kRemembered)) return;
+  const Call& mine = calls_[number % kRemembered];
+  if (mine != theirs) report_failure(mismatch(number, mine, other, to_string(theirs)));
+}
+
 void Group::report_mismatch(const Operation& mine, int other, const Call& theirs) {
   report_failure(mismatch(mine.number(), mine.call(), other, to_string(theirs)));
 }

@@ -77,6 +77,8 @@ class Group {
   /// For an operation that has done all that it had to: throws when more has come of it than was asked for, or this
   /// rank has found the communicator failed.
   void check_left_over(const Operation& operation);
+  /// A member waits in this call. Where the one of that number is known here and another, the group has failed.
+  void compare_call(std::uint32_t number, const Call& theirs, int other);
   /// A member that shares memory is in another call than `mine`.
   void report_mismatch(const Operation& mine, int other, const Call& theirs);
   /// The calls before this one that are still known, the latest first.

@@ -162,6 +162,7 @@ class Hub {
   void take_join(int rank, const Join& join);
   void shorten_deadline(std::chrono::nanoseconds patience);
   void take_stalled(int rank, const Notice& notice);
+  void pass_on(int rank, Notice notice);
   void take_resumed(int rank, std::uint64_t communicator);
   bool compare_calls(int rank, const Notice& notice);
   const Stall* find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const;

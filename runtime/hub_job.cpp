@@ -131,13 +131,26 @@ void Hub::take_stalled(int rank, const Notice& notice) {
   if (stalls.size() >= kMaxStalls && !stalls.contains(notice.communicator)) stalls.erase(stalls.begin());
   const bool again = find_stall(rank, notice.communicator, notice.number) != nullptr;
   stalls[notice.communicator] = Stall{notice.number, notice.call, notice.awaited, notice.before, false};
-  if (compare_calls(rank, notice) && again) {
+  if (!compare_calls(rank, notice)) return;
+  pass_on(rank, notice);
+  if (again) {
     Notice answer = notice;
     answer.kind = Notice::Kind::absent;
     answer.awaited.clear();
     answer.text = absence(rank, notice);
     if (const auto& connection = members_[static_cast<std::size_t>(rank)].connection)
       write(*connection, encode(answer));
+  }
+}
+
+/// Who is awaited and does not wait here himself may have made another call, which needed nobody, and be anywhere: he
+/// compares.
+void Hub::pass_on(int rank, Notice notice) {
+  notice.rank = rank;
+  for (const Notice::Awaited& awaited : notice.awaited) {
+    if (awaited.rank < 0 || awaited.rank >= job_.size || awaited.rank == rank) continue;
+    const Member& other = members_[static_cast<std::size_t>(awaited.rank)];
+    if (other.connection && !other.stalls.contains(notice.communicator)) write(*other.connection, encode(notice));
   }
 }
 

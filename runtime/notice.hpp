@@ -26,7 +26,8 @@ struct Notice {
   enum class Kind : std::uint8_t {
     // rank -> hub
     failed = 1,  ///< this communicator failed on me: communicator, number, call's kind, code, text, awaited
-    stalled,     ///< I make no progress: communicator, number, call, before, awaited; again where more was to be said
+    stalled,     ///< I make no progress: communicator, number, call, before, awaited; again where more was to be said.
+                 ///< The hub passes it on to those awaited who do not wait there themselves, rank: who said it
     resumed,     ///< what I said was stalled is over: communicator
     goodbye,     ///< I leave in order
     // hub -> rank

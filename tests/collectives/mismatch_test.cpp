@@ -201,6 +201,29 @@ TEST_CASE("ranks that call in another order all hear of both", "[collectives][mi
   check_mismatch(sum_then_barrier, barrier_then_sum, "all_reduce", "barrier");
 }
 
+TEST_CASE("a call that needed nobody is compared while its callers wait in another communicator",
+          "[collectives][mismatch]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  config.timeout = std::chrono::seconds(20);
+  const auto outcomes = try_ranks(
+      3,
+      [](Communicator& world) {
+        auto other = world.dup();
+        std::vector<float> none;
+        if (world.rank() == 0) return barrier(other, {.algorithm = Algorithm::linear});
+        scatter(other, std::span<const float>(none), std::span(none), 1);
+        barrier(world);
+      },
+      config);
+  INFO(outcomes[0].error << '\n' << outcomes[1].error << '\n' << outcomes[2].error);
+  CHECK(outcomes[0].code == Errc::collective_mismatch);
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("barrier(linear"));
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("scatter(float x 0"));
+  CHECK(outcomes[1].code == Errc::peer_failed);
+  CHECK(outcomes[2].code == Errc::peer_failed);
+}
+
 TEST_CASE("sizes of all_to_all that do not agree are an error on all ranks", "[collectives][mismatch]") {
   const auto outcomes = try_ranks(2, [](Communicator& world) {
     // Rank 0 sends 3 elements where rank 1 expects 2.

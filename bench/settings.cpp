@@ -128,7 +128,7 @@ constexpr std::string_view kFooter =
     "  rondo-bench explain    prints for one operation, size and number of ranks what is chosen, why and instead of "
     "what\n"
     "  rondo-bench tune       measures every algorithm and prints the table that follows\n"
-    "  rondo-bench raw        the same measurements on two bare TCP sockets\n"
+    "  rondo-bench raw        the same loops on bare TCP sockets, or bare lines of shared memory\n"
     "  rondo-bench probe      what a GPU and its driver do between processes: costs, and what happens when one dies\n"
     "  rondo-bench kernels    how fast elements are combined, for every type and operator\n"
     "  rondo-bench neighbour  what ranks that wait cost one that computes\n"

@@ -48,7 +48,7 @@ class SharedBuffer {
 };
 
 /// A buffer of `count` zeroed elements on every rank. The other ranks of its host can reach it, and the communicator's
-/// collectives of some length (32 KiB or so) do without a copy in between; on several hosts in what is done on each:
+/// collectives of some length (see README.md) do without a copy in between; on several hosts in what is done on each:
 ///
 ///     broadcast, scatter, gather,     the others read what they need straight out of the buffer of whoever gives it
 ///     all_gather, all_to_all          (all_to_all in place excepted)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdlib>
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -8,6 +8,7 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/process/launched.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/seeds.hpp"
 
 namespace rondo::test {
 
@@ -36,10 +37,11 @@ inline Launched::Ended run_ranks_with_own(const std::string& variable, const std
 /// Variables by which the stand-in is late: TEST_MORE_SEEDS=N makes them N times as many. A real driver knows none: one
 /// job is enough.
 inline std::vector<std::string> seeds(int first, int last) {
-  const char* const times = std::getenv("TEST_MORE_SEEDS");
-  const int number = rondo::testing::is_stand_in() ? (last - first + 1) * (times == nullptr ? 1 : std::stoi(times)) : 1;
+  const auto usual = static_cast<std::uint64_t>(last - first + 1);
+  const std::uint64_t number = rondo::testing::is_stand_in() ? rondo::testing::more_seeds(usual) : 1;
   std::vector<std::string> variables;
-  for (int i = 0; i < number; ++i) variables.push_back("FAKECUDA_SEED=" + std::to_string(first + i));
+  for (std::uint64_t i = 0; i < number; ++i)
+    variables.push_back("FAKECUDA_SEED=" + std::to_string(static_cast<std::uint64_t>(first) + i));
   return variables;
 }
 

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
-#include <cstdlib>
-#include <exception>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -19,27 +17,15 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/rounds.hpp"
+#include "tests/support/seeds.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;
 
 namespace {
 
-void for_seeds(std::uint64_t usual, void (*run)(const Program&)) {
-  const char* const one = std::getenv("RONDO_TEST_SEED");
-  const char* const times = std::getenv("TEST_MORE_SEEDS");
-  const std::uint64_t first = one == nullptr ? 1 : std::stoull(one);
-  const std::uint64_t last = one != nullptr ? first : usual * (times == nullptr ? 1 : std::stoull(times));
-  for (std::uint64_t seed = first; seed <= last; ++seed) {
-    try {
-      run(Program(seed));
-    } catch (const std::exception& error) {
-      throw std::runtime_error("RONDO_TEST_SEED=" + std::to_string(seed) + ": " + error.what());
-    }
-  }
-}
-
-void run_threads(const Program& program) {
+void run_threads(std::uint64_t seed) {
+  const Program program(seed);
   const auto die = [] { throw std::runtime_error("this rank dies here"); };
   const auto body = [&](Communicator& world) { run_rank(program, world, die); };
   if (program.end == Program::End::in_order) return run_ranks(program.size, body, program.config);
@@ -58,7 +44,8 @@ void run_threads(const Program& program) {
   if (!right) throw std::runtime_error("not every rank heard of the end:" + texts);
 }
 
-void run_processes(const Program& program) {
+void run_processes(std::uint64_t seed) {
+  const Program program(seed);
   std::vector<std::string> words{"-n", std::to_string(program.size)};
   std::istringstream variables(rondo::to_string(program.config));
   for (std::string variable; std::getline(variables, variable);) {

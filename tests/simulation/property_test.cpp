@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -26,6 +25,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/rounds.hpp"
+#include "tests/support/seeds.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;
@@ -344,25 +344,12 @@ Trace run_seed(std::uint64_t seed) {
   return {world.events(), world.elapsed().count()};
 }
 
-Trace run_named(std::uint64_t seed) {
-  try {
-    return run_seed(seed);
-  } catch (const std::exception& error) {
-    throw std::runtime_error("seed " + std::to_string(seed) + ": " + error.what());
-  }
-}
-
 }  // namespace
 
 TEST_CASE("every collective is right on thousands of simulated networks", "[simulation][collectives]") {
-  if (const char* const one = std::getenv("RONDO_TEST_SEED")) {
-    run_named(std::strtoull(one, nullptr, 10));
-    return;
-  }
-  constexpr auto kSeeds = rounds(std::uint64_t{4000});
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) run_named(seed);
+  for_seeds(rounds(std::uint64_t{4000}), run_seed);
 }
 
 TEST_CASE("a seed replays exactly", "[simulation]") {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed) CHECK(run_named(seed) == run_named(seed));
+  for_seeds(50, [](std::uint64_t seed) { CHECK(run_seed(seed) == run_seed(seed)); });
 }

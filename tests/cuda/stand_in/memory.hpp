@@ -20,14 +20,4 @@ bool is_registered(cuda::Address address, std::size_t bytes);
 /// Device memory comes in pieces of this size.
 inline constexpr std::size_t kGranule = std::size_t{2} << 20;
 
-// Addresses that are had before there is memory. What does not fit is refused with false.
-
-/// 0: there are no more.
-cuda::Address reserve_addresses(std::size_t bytes);
-bool free_addresses(cuda::Address address, std::size_t bytes);
-/// Nothing may touch it yet.
-bool map_there(cuda::Address address, std::size_t bytes, int device);
-bool unmap_there(cuda::Address address, std::size_t bytes);
-bool give_access(cuda::Address address, std::size_t bytes);
-
 }  // namespace rondo::stand_in

@@ -3,7 +3,9 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
+#include "tests/cuda/stand_in/device_memory.hpp"
 #include "tests/cuda/stand_in/entry_points.hpp"
 #include "tests/cuda/stand_in/machine.hpp"
 #include "tests/cuda/stand_in/memory.hpp"
@@ -29,6 +31,79 @@ struct PhysicalMemory {
 PhysicalMemory& physical_memory() {
   static auto* const state = new PhysicalMemory;
   return *state;
+}
+
+// Addresses that are had before there is memory. What does not fit is refused with false.
+
+/// The ranges in this state that together are these bytes; without any where they are not. Under the mutex.
+std::vector<DeviceMemory::Ranges::iterator> find_together(DeviceMemory& state, Address address, std::size_t bytes,
+                                                          Kind kind) {
+  std::vector<DeviceMemory::Ranges::iterator> found;
+  Address at = address;
+  for (auto next = state.ranges.find(at); at < address + bytes; at += (next++)->second.bytes) {
+    if (next == state.ranges.end() || next->first != at || next->second.kind != kind) return {};
+    found.push_back(next);
+  }
+  return at == address + bytes ? found : std::vector<DeviceMemory::Ranges::iterator>{};
+}
+
+/// 0: there are no more.
+Address reserve_addresses(std::size_t bytes) {
+  DeviceMemory& state = device_memory();
+  const std::scoped_lock lock(state.mutex);
+  return state.add({.kind = Kind::reserved, .bytes = bytes});
+}
+
+bool free_addresses(Address address, std::size_t bytes) {
+  DeviceMemory& state = device_memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = find_together(state, address, bytes, Kind::reserved);
+  for (const auto& range : found) state.remove(range);
+  return !found.empty();
+}
+
+/// Nothing may touch it yet.
+bool map_there(Address address, std::size_t bytes, int device) {
+  DeviceMemory& state = device_memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = state.ranges.find(address);
+  if (found == state.ranges.end() || found->second.kind != Kind::reserved || found->second.bytes < bytes) return false;
+  Range& range = found->second;
+  count_live(range.device, name_of(range.kind), -1);
+  if (range.bytes > bytes) {
+    Range rest{.kind = Kind::reserved, .bytes = range.bytes - bytes};
+    count_live(rest.device, name_of(rest.kind), 1);
+    state.ranges.emplace(address + bytes, std::move(rest));
+  }
+  range.kind = Kind::closed;
+  range.bytes = bytes;
+  range.device = device;
+  range.buffer_id = ++state.buffers;
+  range.object = SharedObject::create(bytes);
+  range.object.map(reinterpret_cast<void*>(address));
+  count_live(range.device, name_of(range.kind), 1);
+  return true;
+}
+
+bool unmap_there(Address address, std::size_t bytes) {
+  synchronize_device(current_device());
+  DeviceMemory& state = device_memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = find_together(state, address, bytes, Kind::mapped);
+  for (const auto& range : found) {
+    state.close(range);
+    range->second.kind = Kind::reserved;
+    range->second.object = {};
+  }
+  return !found.empty();
+}
+
+bool give_access(Address address, std::size_t bytes) {
+  DeviceMemory& state = device_memory();
+  const std::scoped_lock lock(state.mutex);
+  const auto found = find_together(state, address, bytes, Kind::closed);
+  for (const auto& range : found) range->second.kind = Kind::mapped;
+  return !found.empty();
 }
 
 }  // namespace

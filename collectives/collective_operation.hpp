@@ -19,8 +19,8 @@ namespace rondo::detail {
 /// over shared memory (DirectPort), or in two levels.
 class CollectiveOperation final : public Operation {
  public:
-  /// Takes the operator out of `request`, and refers to neither afterwards. `begun`: what has been done of its first
-  /// step in shared memory. `device`: there, or perhaps, as the ranks will tell each other.
+  /// Takes the operator out of `request`; refers neither to that nor to `prepared` afterwards. `begun`: what has been
+  /// done of its first step in shared memory. `device`: there, or perhaps, as the ranks will tell each other.
   CollectiveOperation(Group& group, CollectiveCall& request, const Prepared& prepared, const DirectPort::Begun& begun,
                       std::unique_ptr<DeviceCollective> device);
 

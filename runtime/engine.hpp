@@ -159,7 +159,7 @@ class Engine {
   std::size_t tick(Time now);
   /// The same, at most once in a while: for callers who look for news again and again and never wait.
   void tick_if_due();
-  /// Tells the waiter which descriptors to watch, and those who share memory that they must wake this rank. Returns how
+  /// Puts into `wakes` what ends a sleep, and tells those who share memory that they must wake this rank. Returns how
   /// long one may sleep at the most; zero: not at all, something has come.
   Duration prepare_to_sleep(WakeList& wakes);
   /// After that, and after the sleep if there was one.

@@ -60,10 +60,11 @@ TEST_CASE("exchanges are right whichever way they go", "[collectives][adaptive]"
   for (const int size : {2, 3, 5}) {
     run_ranks(size, [](Communicator& world) {
       std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
-      for (std::uint32_t call = 0; call < 2 * Trial::kEach + 3; ++call) {
+      constexpr std::uint32_t kTried = 2 * Trial::kInRow;
+      for (std::uint32_t call = 1; call <= Trial::kRows * kTried + 3; ++call) {
         dawdle(own);
         exchange(world, call % 4);
-        require(!trial(world, Collective::all_gather).due() || call + 1 == 2 * Trial::kEach, "it was not settled");
+        require(!trial(world, Collective::all_gather).due() || call % kTried == 0, "it was not settled");
       }
     });
   }
@@ -78,7 +79,7 @@ TEST_CASE("all ranks go the way that is shorter for the one for whom it is longe
     const nanoseconds slower_time(is_first ? 10 : 100), faster_time(is_first ? 60 : 50);
     for (const Collective collective : {Collective::all_gather, Collective::all_to_all}) {
       Trial& mine = trial(world, collective) = Trial();
-      for (int i = 0; i < 2 * Trial::kEach; ++i) mine.took(mine.way() == faster ? faster_time : slower_time, 1);
+      for (int i = 0; i < 2 * Trial::kInRow; ++i) mine.took(mine.way() == faster ? faster_time : slower_time, 1);
     }
     exchange(world, 1);
     for (const Collective collective : {Collective::all_gather, Collective::all_to_all}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 #include "tests/support/catch.hpp"
 
@@ -14,40 +15,59 @@ namespace {
 
 constexpr std::size_t kBytes = 1000;
 
-/// Its calls take so long for kBytes either way, but the first, which is a hundred times as long.
+constexpr std::uint32_t kCounted = Trial::kInRow - 1;
+
+/// Its calls take so long for kBytes either way, but for the first of each row, which is a hundred times as long.
 void try_out(Trial& trial, nanoseconds first, nanoseconds second) {
   for (const int way : {0, 1}) {
-    for (int i = 0; i < Trial::kEach; ++i) {
-      CHECK_FALSE(trial.due());
-      CHECK(trial.way() == way);
+    for (int i = 0; i < Trial::kInRow; ++i) {
+      REQUIRE_FALSE(trial.due());
+      REQUIRE(trial.way() == way);
       trial.took((way == 0 ? first : second) * (i == 0 ? 100 : i), static_cast<std::size_t>(std::max(i, 1)) * kBytes);
     }
   }
-  CHECK(trial.due());
+  REQUIRE(trial.due());
+}
+
+void check_kept(Trial& trial, int way) {
+  for (int i = 0; i < Trial::kKept; ++i) {
+    REQUIRE_FALSE(trial.due());
+    REQUIRE(trial.way() == way);
+    trial.took(nanoseconds(way == 0 ? 1000 : 1), kBytes);
+  }
 }
 
 }  // namespace
 
 TEST_CASE("both ways are tried out, then all calls go the faster one until both are tried anew", "[runtime][trial]") {
   const int faster = GENERATE(0, 1);
+  const nanoseconds first(faster == 0 ? 70 : 80), second(faster == 0 ? 80 : 70);
   Trial trial;
   for (int round = 0; round < 2; ++round) {
-    try_out(trial, nanoseconds(faster == 0 ? 70 : 80), nanoseconds(faster == 0 ? 80 : 70));
-    CHECK(trial.found() == (faster == 0 ? Trial::Times{70, 80} : Trial::Times{80, 70}));
-    trial.settle(trial.found());
-    for (int i = 0; i < Trial::kKept; ++i) {
-      REQUIRE_FALSE(trial.due());
-      REQUIRE(trial.way() == faster);
-      trial.took(nanoseconds(faster == 0 ? 1000 : 1), kBytes);
+    // Of the rows the shortest counts.
+    for (int row = 0; row < Trial::kRows; ++row) {
+      try_out(trial, row == 1 ? first : 2 * first, row == 1 ? second : 2 * second);
+      trial.settle(trial.found());
     }
+    CHECK(trial.found() ==
+          (faster == 0 ? Trial::Times{kCounted * 70, kCounted * 80} : Trial::Times{kCounted * 80, kCounted * 70}));
+    check_kept(trial, faster);
   }
+}
+
+TEST_CASE("a way that takes clearly less needs no second row", "[runtime][trial]") {
+  const int faster = GENERATE(0, 1);
+  Trial trial;
+  try_out(trial, nanoseconds(faster == 0 ? 70 : 90), nanoseconds(faster == 0 ? 90 : 70));
+  trial.settle(trial.found());
+  check_kept(trial, faster);
 }
 
 TEST_CASE("what others found counts, too, and times that are too long for the word are its longest",
           "[runtime][trial]") {
   Trial trial;
   try_out(trial, nanoseconds(10), hours(1));
-  CHECK(trial.found() == Trial::Times{10, 0xffffffff});
+  CHECK(trial.found() == Trial::Times{kCounted * 10, 0xffffffff});
   trial.settle({30, 20});
   CHECK(trial.way() == 1);
 }

@@ -125,7 +125,9 @@ bool DirectPort::soon(Test done, int from, int to) {
       habits.learn(true, false, policy);
       continue;
     }
-    now = habits.yield(engine.clock(), now);
+    const Time before = now;
+    now = habits.yield(engine.clock(), before);
+    if (CoreBalance* const balance = team_.commons.balance()) balance->yielded(arena_, now, now - before);
     ++yields;
   }
   return false;

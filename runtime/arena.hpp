@@ -120,6 +120,10 @@ class Arena {
     const auto here = static_cast<std::uint32_t>(core + 1);
     if (mine.load(std::memory_order_relaxed) != here) mine.store(here, std::memory_order_relaxed);
   }
+  /// The one on which `member` waited last, or -1.
+  int core_of(int member) const noexcept {
+    return static_cast<int>(words_[member].core.load(std::memory_order_relaxed)) - 1;
+  }
   /// Whether `member` was last seen to wait on the core of this one, so that it may be in line for it. True if unknown.
   bool may_want_core(int member) const noexcept {
     const std::uint32_t there = words_[member].core.load(std::memory_order_relaxed);

@@ -90,17 +90,27 @@ int usable_cores() {
   return std::max(1, limit > 0 ? std::min(count, limit) : count);
 }
 
-void spread_over_cores(int place, int threads) noexcept {
-  cpu_set_t mine;
-  if (::sched_getaffinity(0, sizeof mine, &mine) != 0) return;
-  const int cores = CPU_COUNT(&mine);
-  if (cores < 2 || cores > threads) return;
-  std::size_t core = 0;
-  for (int left = place % cores; !CPU_ISSET(core, &mine) || left-- > 0;) ++core;
-  cpu_set_t one;
+std::vector<int> own_cores() {
+  const std::string affinity = own_affinity();
+  std::vector<int> cores;
+  for (std::size_t core = 0; core < affinity.size(); ++core) {
+    if (affinity[core] == '1') cores.push_back(static_cast<int>(core));
+  }
+  return cores;
+}
+
+void move_to_core(int core) noexcept {
+  cpu_set_t mine, one;
+  if (::sched_getaffinity(0, sizeof mine, &mine) != 0 || !CPU_ISSET(static_cast<std::size_t>(core), &mine)) return;
   CPU_ZERO(&one);
-  CPU_SET(core, &one);
+  CPU_SET(static_cast<std::size_t>(core), &one);
   if (::sched_setaffinity(0, sizeof one, &one) == 0) ::sched_setaffinity(0, sizeof mine, &mine);
+}
+
+void spread_over_cores(int place, int threads) {
+  const std::vector<int> cores = own_cores();
+  const auto count = static_cast<int>(cores.size());
+  if (count >= 2 && count <= threads) move_to_core(cores[static_cast<std::size_t>(place % count)]);
 }
 
 }  // namespace rondo::detail

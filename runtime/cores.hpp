@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rondo::detail {
 
@@ -10,6 +11,9 @@ int usable_cores();
 
 /// The cores that this process may use, by number: "101" are the first and the third. Not cut to any quota.
 std::string own_affinity();
+
+/// The same as a list.
+std::vector<int> own_cores();
 
 /// Cores that the processes of this host or container can use together: online, and within the CPU quota. Other than
 /// `usable_cores` the same for all of them, whatever each is bound to.
@@ -22,10 +26,13 @@ int cores_of_quota(std::string_view cpu_max);
 /// in v2 by the least quota of it and those above, in v1 by that of the mount; 0: no limit.
 int cores_of_cgroups(const std::string& root, const std::string& own_path);
 
+/// Moves this thread to a core, if it may use that, from where the system may move it on as before.
+void move_to_core(int core) noexcept;
+
 /// For a thread that is the one at this place of so many who need all cores that it may use: moves it to the one that
 /// it gets when they are dealt out in turn. The system may move it on, but threads that yield all the time it leaves
 /// where they are, however uneven that is, for a tenth of a second and longer. Nothing where there are cores to spare:
 /// there it knows better which of them to take.
-void spread_over_cores(int place, int threads) noexcept;
+void spread_over_cores(int place, int threads);
 
 }  // namespace rondo::detail

@@ -35,8 +35,9 @@ constexpr const char* kCompareDescription =
 
 constexpr const char* kCompareFooter =
     "rondo runs with RONDO_TRANSPORT auto and tcp. On the path `default` every library takes what it takes by itself.\n"
-    "`sockets` and `memory` are no libraries and not counted: every operation over bare TCP sockets; and bare lines\n"
-    "of shared memory, or for long data process_vm_readv, where that is all that a call takes.\n"
+    "`sockets`, `memory` and `model` are no libraries and not counted: every operation over bare TCP sockets; bare\n"
+    "lines of shared memory, or for long data process_vm_readv, where that is all that a call takes; and what calls\n"
+    "take at least in the model of rondo-bench explain, with this machine's constants, measured in each round.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
     "Exit status: 0 good, 1 (with --fail-above) a cell above it or not measured on rondo, or no cell at all of a\n"
@@ -95,7 +96,8 @@ void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& setting
       ->capture_default_str();
   app.add_option("--fail-above", settings.fail_above, "exit status 1 if a ratio is above this")->type_name("RATIO");
   app.add_option("--json", settings.json, "write all of it to this file")->type_name("FILE");
-  app.add_option("--markdown", settings.markdown, "write a table of ratios to this file")->type_name("FILE");
+  app.add_option("--markdown", settings.markdown, "write a table of ratios, and to whom, to this file")
+      ->type_name("FILE");
   app.add_option("--plot", settings.plot, "draw the ratios over the size (needs gnuplot)")
       ->type_name("FILE.svg")
       ->check(check_plot_name);

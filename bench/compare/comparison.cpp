@@ -66,6 +66,12 @@ std::string describe(const Row& row) {
   return fmt::format("{}{}, {} ranks, {}", facts(row.operation).name, size, row.ranks, to_string(row.path));
 }
 
+std::string name_of_best(const Row& row) {
+  if (row.best.empty()) return "-";
+  const std::string& variant = row.others.at(row.best).variant;
+  return variant == "default" ? row.best : fmt::format("{} ({})", row.best, variant);
+}
+
 std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan& plan) {
   std::vector<Row> rows;
   for (const Path path : plan.paths) {

@@ -53,7 +53,8 @@ struct Row {
   std::optional<double> ratio;  ///< rondo's time over the best's
 };
 
-std::string describe(const Row& row);  ///< "all_reduce 64K, 4 ranks, shm"
+std::string describe(const Row& row);      ///< "all_reduce 64K, 4 ranks, shm"
+std::string name_of_best(const Row& row);  ///< "openmpi (yield)"; "-": there is none
 
 std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan& plan);
 

@@ -33,12 +33,6 @@ std::string shown(const Standing& standing) {
   return "failed";
 }
 
-std::string best_of(const Row& row) {
-  if (row.best.empty()) return "-";
-  const std::string& variant = row.others.at(row.best).variant;
-  return variant == "default" ? row.best : fmt::format("{} ({})", row.best, variant);
-}
-
 std::string path_table(const std::vector<Row>& rows, Path path) {
   const std::vector<std::string> names = names_on(rows, path);
   std::string text = fmt::format("#\n# path {}, medians in us\n#{:>14}  {:>5}  {:>5}  {:>9}", to_string(path),
@@ -51,7 +45,7 @@ std::string path_table(const std::vector<Row>& rows, Path path) {
     text += fmt::format("{:>15}  {:>5}  {:>5}  {:>9}", facts(row.operation).name, row.ranks, size, shown(row.rondo));
     for (const auto& name : names)
       text += fmt::format("  {:>9}", row.others.contains(name) ? shown(row.others.at(name)) : "-");
-    text += fmt::format("  {:>6}  {}\n", row.ratio ? short_ratio(*row.ratio) : "-", best_of(row));
+    text += fmt::format("  {:>6}  {}\n", row.ratio ? short_ratio(*row.ratio) : "-", name_of_best(row));
   }
   return text;
 }

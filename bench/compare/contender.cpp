@@ -11,12 +11,14 @@
 #include "bench/launch.hpp"
 #include "bench/program.hpp"
 #include "bench/raw/memory_calls.hpp"
+#include "bench/tune/model_loops.hpp"
 
 namespace rondo::bench {
 namespace {
 
 constexpr std::string_view kSockets = "sockets";
 constexpr std::string_view kMemory = "memory";
+constexpr std::string_view kModel = "model";
 
 using Words = std::vector<std::string>;
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -150,13 +152,20 @@ void add_memory(const Collector& to) {
          has_bare_form);
 }
 
+void add_model(const Collector& to) {
+  for (const Path path : {Path::shm, Path::tcp}) {
+    to.add(std::string(kModel), "bound", path,
+           {{own_path(), "raw", "model-loops", std::string(to_string(path)), "-n", "RANKS"}, {}}, false, has_model);
+  }
+}
+
 struct Peer {
   std::string_view name;
   void (*add)(const Collector&);
   bool on_devices = false;  ///< has a loop for buffers there
 };
-constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpich}, Peer{"gloo", add_gloo, true},
-                            Peer{kSockets, add_sockets}, Peer{kMemory, add_memory}};
+constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpich},  Peer{"gloo", add_gloo, true},
+                            Peer{kSockets, add_sockets},   Peer{kMemory, add_memory}, Peer{kModel, add_model}};
 
 void add_peer(const Peer& peer, const Collector& to) {
   if (to.place != BufferPlace::device || peer.on_devices) return peer.add(to);
@@ -165,7 +174,7 @@ void add_peer(const Peer& peer, const Collector& to) {
 
 }  // namespace
 
-bool is_bare(std::string_view name) { return name == kSockets || name == kMemory; }
+bool is_bare(std::string_view name) { return name == kSockets || name == kMemory || name == kModel; }
 
 std::string_view to_string(Path path) {
   switch (path) {

@@ -19,7 +19,7 @@ Path parse_path(std::string_view option, const std::string& text,
                 std::initializer_list<Path> known = {Path::shm, Path::tcp});
 
 inline constexpr std::string_view kRondo = "rondo";
-/// What a path allows, not a library to be better than: bare sockets, bare lines of memory.
+/// What a path allows, not a library to be better than: bare sockets, bare lines of memory, the model.
 bool is_bare(std::string_view name);
 
 /// Where the buffers are.

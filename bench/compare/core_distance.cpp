@@ -1,16 +1,12 @@
 #include "bench/compare/core_distance.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstddef>
-#include <string>
 #include <thread>
 #include <utility>
 
-#include "runtime/cores.hpp"
+#include "bench/two_cores.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -20,13 +16,6 @@ using Clock = std::chrono::steady_clock;
 struct alignas(128) CacheLine {
   std::atomic<unsigned> turn{0};
 };
-
-void move_to(std::size_t core) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(core, &one);
-  ::sched_setaffinity(0, sizeof one, &one);
-}
 
 // The fastest of some hundreds of exchanges, in the others of which a thread may have lost its core.
 double fastest(CacheLine& there, CacheLine& back) {
@@ -50,26 +39,21 @@ double fastest(CacheLine& there, CacheLine& back) {
 }  // namespace
 
 double CoreDistance::between_first_two_cores() {
-  const std::string affinity = detail::own_affinity();
-  const std::size_t first = affinity.find('1');
-  const std::size_t second = first == std::string::npos ? first : affinity.find('1', first + 1);
-  cpu_set_t mine;
-  if (second == std::string::npos || ::sched_getaffinity(0, sizeof mine, &mine) != 0) return 0;
-
+  const auto cores = first_two_cores();
+  if (!cores) return 0;
   CacheLine there, back;
   std::atomic<bool> over{false};
   std::thread other([&] {
-    move_to(second);
+    const OnCore second((*cores)[1]);
     for (unsigned seen = 0; !over.load(std::memory_order_relaxed);) {
       const unsigned turn = there.turn.load(std::memory_order_acquire);
       if (turn != seen) back.turn.store(seen = turn, std::memory_order_release);
     }
   });
-  move_to(first);
+  const OnCore first((*cores)[0]);
   const double found = fastest(there, back);
   over.store(true, std::memory_order_relaxed);
   other.join();
-  ::sched_setaffinity(0, sizeof mine, &mine);
   return found;
 }
 

@@ -10,6 +10,7 @@
 #include "bench/raw/socket_calls.hpp"
 #include "bench/report.hpp"
 #include "bench/session.hpp"
+#include "bench/tune/model_loops.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -35,7 +36,7 @@ int on_all(const Fabric& ranks, Whole&& whole, Part&& part) {
   return join_ranks() ? status : kExitFailed;
 }
 
-/// What `compare` starts.
+/// What `compare` starts, as the others below.
 template <typename Ranks>
 int bare_loops(const std::string& command, const Introduction& introduction,
                const std::vector<std::string>& arguments) {
@@ -50,6 +51,13 @@ int bare_loops(const std::string& command, const Introduction& introduction,
   return on_all(ranks, run, run);
 }
 
+/// The first word is the path.
+int model_loops(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) throw UsageError("raw model-loops: wanted a path");
+  return print_model(parse_host_loop_settings("rondo-bench raw model-loops", {arguments.begin() + 1, arguments.end()}),
+                     parse_path("raw model-loops", arguments[0]));
+}
+
 }  // namespace
 
 int raw_command(const std::vector<std::string>& arguments) {
@@ -59,6 +67,7 @@ int raw_command(const std::vector<std::string>& arguments) {
   if (first == "memory-loops")
     return bare_loops<MemoryRanks>(first, {"shm", "bare lines of shared memory and process_vm_readv"},
                                    {arguments.begin() + 1, arguments.end()});
+  if (first == "model-loops") return model_loops({arguments.begin() + 1, arguments.end()});
   const Settings settings = parse_settings(arguments);
   if (!facts(settings.operation).point_to_point())
     throw UsageError(fmt::format("raw measures latency and bandwidth, not {}", facts(settings.operation).name));

@@ -41,18 +41,19 @@ class Collected {
 
   /// In a window of so many bytes of the vector, or of each block.
   Parts direct(double bytes) const {
-    const Part combines{copy(bytes), combine(bytes), Awaits::all};
+    const Part combines{copy(bytes), combine(bytes, model_.access), Awaits::all};
     const Part gives{copy(bytes), 0, Awaits::nobody};
     const Part gives_all{copy(others() * bytes), 0, Awaits::nobody};
     const Part gets{0, copy(bytes), Awaits::root};
     switch (question_.collective) {
       case Collective::all_reduce: return {combines, combines};
-      case Collective::reduce: return {{0, combine(bytes), Awaits::all}, gives};
+      case Collective::reduce: return {{0, combine(bytes, model_.access), Awaits::all}, gives};
       case Collective::broadcast: return {gives, gets};
       case Collective::scatter: return {gives_all, gets};
       case Collective::gather: return {{0, copy(others() * bytes), Awaits::all}, gives};
       case Collective::all_gather: return alike({copy(bytes), copy(others() * bytes), Awaits::all});
-      case Collective::reduce_scatter: return alike({copy(others() * bytes), combine(bytes), Awaits::all});
+      case Collective::reduce_scatter:
+        return alike({copy(others() * bytes), combine(bytes, model_.access), Awaits::all});
       case Collective::all_to_all: return alike({copy(others() * bytes), copy(others() * bytes), Awaits::all});
       default: return {};
     }
@@ -60,7 +61,7 @@ class Collected {
 
   Parts sliced(double bytes) const {
     const double slice = bytes / question_.ranks;
-    const Part told{copy(bytes - slice), combine(slice), Awaits::all, copy(bytes)};
+    const Part told{copy(bytes - slice), combine(slice, model_.staged), Awaits::all, copy(bytes)};
     Part other = told;
     if (question_.collective == Collective::reduce) other.last = 0;
     return {told, other, true};
@@ -81,7 +82,8 @@ class Collected {
   double own(bool root) const {
     const bool rooted = question_.collective == Collective::scatter || question_.collective == Collective::gather;
     const bool moves = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;
-    return moves || (rooted && root) ? copy(static_cast<double>(question_.bytes) / question_.ranks) : 0;
+    const double block = static_cast<double>(question_.bytes) / question_.ranks;
+    return moves || (rooted && root) ? 2 * block * model_.access * kNanoseconds : 0;
   }
 
  private:
@@ -89,8 +91,12 @@ class Collected {
 
   static Parts alike(const Part& part) { return {part, part}; }
   double others() const { return question_.ranks - 1; }
-  double copy(double bytes) const { return 2 * bytes * model_.access * kNanoseconds; }
-  double combine(double bytes) const { return (question_.ranks + 1) * bytes * model_.access * kNanoseconds; }
+  /// Between a rank's buffers and what the ranks share.
+  double copy(double bytes) const { return bytes * (model_.access + model_.staged) * kNanoseconds; }
+  /// Its own and what the others have laid out; `written`: for a byte of the result.
+  double combine(double bytes, double written) const {
+    return bytes * (model_.access + others() * model_.staged + written) * kNanoseconds;
+  }
   /// By those who wait for it, or whom they wait for, too.
   double pull(double bytes) const {
     const bool alike = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;

@@ -18,6 +18,9 @@ namespace rondo::bench {
 /// turn for each time that one of them waits for others on its core. A byte that is copied is accessed twice, one that
 /// is combined of P ranks P + 1 times.
 ///
+/// A byte in memory that the ranks share is written and soon read, out of a core's cache mostly; one in a rank's own
+/// buffers may come from farther away.
+///
 /// The constants are those of a virtual machine with two cores, medians that show in
 ///
 ///     rondo-bench explain OPERATION --size S --ranks N --measure
@@ -27,7 +30,8 @@ struct ArenaModel {
   double call = 0.1;      ///< microseconds of a rank in a collective, whatever it moves
   double meeting = 0.3;   ///< microseconds until a core sees what another has published: barrier, 2 ranks, less `call`
   double turn = 1.4;      ///< microseconds, when a core goes from a rank that waits to the next: barrier, 4 and 8 ranks
-  double access = 0.038;  ///< nanoseconds a byte read or written: all_reduce of 64K to 16M, 2 ranks
+  double access = 0.038;  ///< nanoseconds a byte read or written in a rank's buffers: all_reduce of 64K to 16M, 2 ranks
+  double staged = 0.038;  ///< the same in memory that ranks share
   double pull = 0.095;    ///< nanoseconds a byte copied out of another process: scatter of 16M, 2 ranks
 };
 

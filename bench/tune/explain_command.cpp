@@ -10,8 +10,8 @@
 
 #include "bench/command_line.hpp"
 #include "bench/table.hpp"
-#include "bench/tune/arena_model.hpp"
 #include "bench/tune/candidates.hpp"
+#include "bench/tune/machine.hpp"
 #include "bench/tune/message_protocol.hpp"
 #include "bench/tune/rules.hpp"
 #include "bench/tune/tuner.hpp"
@@ -27,7 +27,8 @@ constexpr const char* kExplainDescription =
     "and what the alternatives would take: as the model says (LogGP for messages, in shared memory what is read and\n"
     "written; at least the work of all ranks over the cores) and, with --measure, as measured with loops like those "
     "of\n"
-    "rondo-bench compare. Of latency and bandwidth it prints how messages of which length go, and why.\n"
+    "rondo-bench compare; then the model's constants are measured, too. Of latency and bandwidth it prints how "
+    "messages of which length go, and why.\n"
     "RONDO_ALGORITHM, RONDO_CHUNK_BYTES, RONDO_TUNING_FILE, RONDO_DETERMINISTIC and RONDO_EAGER_LIMIT count.";
 
 std::string sentence(const ExplainSettings& settings) {
@@ -38,20 +39,6 @@ std::string sentence(const ExplainSettings& settings) {
   return fmt::format("{}{}: {} ranks {}, {}{}{}", facts(settings.operation).name, size, question.ranks,
                      question.oversubscribed ? "that share cores" : "with a core each", where,
                      question.deterministic ? ", deterministic" : "", settings.allocate ? ", allocated buffers" : "");
-}
-
-std::string model_text(const Place& place) {
-  const simulation::LogGP network = network_of(place.path);
-  const ArenaModel arena;
-  return fmt::format(
-      "model: by messages latency {:g} us, overhead {:g} us, gap {:g} us, {:g} ns a byte;\n"
-      "       in shared memory {} core{}, call {:g} us, meeting {:g} us, turn {:g} us, {:g} ns a byte read or "
-      "written,\n"
-      "       {:g} ns a byte copied out of another process\n",
-      static_cast<double>(network.latency) / simulation::kMicrosecond,
-      static_cast<double>(network.overhead) / simulation::kMicrosecond,
-      static_cast<double>(network.gap) / simulation::kMicrosecond, network.gap_per_byte / 1e3, place.cores,
-      place.cores == 1 ? "" : "s", arena.call, arena.meeting, arena.turn, arena.access, arena.pull);
 }
 
 /// Medians by choice.
@@ -71,14 +58,20 @@ std::vector<std::pair<Choice, double>> measured(const ExplainSettings& settings)
 
 std::string alternatives(const ExplainSettings& settings, const Choice& chosen) {
   const auto times = settings.measure ? measured(settings) : std::vector<std::pair<Choice, double>>{};
-  std::string text =
-      model_text(settings.place) + (settings.allocate ? "       no buffer is allocated there\n" : "") + '\n';
+  const Place& place = settings.place;
+  // Of the larger buffer of each rank.
+  const int ranks = settings.question.ranks;
+  const auto moved = settings.question.bytes * static_cast<std::uint64_t>(ranks);
+  const Constants constants = settings.measure ? Machine().constants(moved, ranks) : Constants();
+  std::string text = fmt::format("model{}: {}{}\n", settings.measure ? ", of this machine" : "",
+                                 to_text(constants, place.path, place.cores),
+                                 settings.allocate ? "       no buffer is allocated there\n" : "");
   text += fmt::format("{:<20} {:>7} {:>12} {:>14}\n", "algorithm", "chunk", "model (us)", "measured (us)");
   std::vector<Choice> choices = candidates_for(settings.question);
   // A chunk that is longer than all of it, say.
   if (std::find(choices.begin(), choices.end(), chosen) == choices.end()) choices.push_back(chosen);
   for (const Choice& choice : choices) {
-    const auto predicted = predicted_microseconds(settings.question, choice, settings.place);
+    const auto predicted = predicted_microseconds(settings.question, choice, place, constants);
     const auto time = std::find_if(times.begin(), times.end(), [&](const auto& one) { return one.first == choice; });
     text += fmt::format(
         "{:<20} {:>7} {:>12} {:>14}\n", fmt::format("{}{}", to_string(choice.algorithm), choice == chosen ? " *" : ""),
@@ -177,7 +170,8 @@ ExplainSettings parse_explain_settings(const std::vector<std::string>& arguments
   app.add_flag("--own-cores", own, "a core for each rank")->excludes(share);
   app.add_flag("--allocate", settings.allocate, "buffers from rondo::allocate");
   app.add_flag("--deterministic", settings.question.deterministic, "as Options::deterministic");
-  app.add_flag("--measure", settings.measure, "run the alternatives, on this machine");
+  app.add_flag("--measure", settings.measure,
+               "run the alternatives, on this machine, and measure what the model is made of");
   app.add_option("--rounds", settings.rounds, "of --measure")->check(check_positive)->capture_default_str();
   app.add_option("--seconds", settings.seconds, "of --measure, about, for each")
       ->check(check_positive)

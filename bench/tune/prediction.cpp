@@ -3,36 +3,38 @@
 #include <algorithm>
 #include <vector>
 
-#include "bench/tune/arena_model.hpp"
 #include "collectives/simulation/predict.hpp"
 #include "runtime/engine.hpp"
 
 namespace rondo::bench {
 namespace {
 
-/// All sending and receiving, and where cores are shared a turn for each message that somebody awaits.
-double work_of_all(const simulation::Prediction& run, const simulation::LogGP& network, bool oversubscribed) {
+/// All sending and receiving, and where cores are shared a turn for each message that somebody awaits: after a look in
+/// vain, which is a system call of a socket's.
+double work_of_all(const simulation::Prediction& run, bool oversubscribed, Path path, const Constants& constants) {
+  const simulation::LogGP& network = constants.network(path);
   const double handled = static_cast<double>(2 * network.overhead) / simulation::kMicrosecond;
   const double bytes = static_cast<double>(network.transfer(2 * run.total_bytes)) / simulation::kMicrosecond;
-  const double each = handled + (oversubscribed ? ArenaModel().turn : 0);
-  return static_cast<double>(run.total_messages) * each + bytes;
+  const double turn = constants.arena.turn + (path == Path::tcp ? constants.vain : 0);
+  return static_cast<double>(run.total_messages) * (handled + (oversubscribed ? turn : 0)) + bytes;
 }
 
-double microseconds_by_messages(const Question& question, const Choice& choice, const Place& place) {
+double microseconds_by_messages(const Question& question, const Choice& choice, const Place& place,
+                                const Constants& constants) {
   rondo::Plan plan;
   plan.collective = question.collective;
   plan.algorithm = choice.algorithm;
   plan.chunk = choice.chunk_bytes;
   plan.blocks = Blocks::even(question.bytes, question.ranks);
   plan.recv_blocks = plan.blocks;
-  const simulation::LogGP network = network_of(place.path);
+  const simulation::LogGP& network = constants.network(place.path);
   constexpr std::uint64_t kMostMessages = 1'000'000;
   const simulation::Prediction stated = simulation::formula(plan, question.ranks, network);
   const bool small = stated.total_messages <= kMostMessages;
   const simulation::Prediction run = small ? simulation::simulate(plan, question.ranks, network) : stated;
   const double path = static_cast<double>(run.time) / simulation::kMicrosecond;
   const int cores = question.oversubscribed ? place.hosts * place.cores : question.ranks;
-  return std::max(path, work_of_all(run, network, question.oversubscribed) / cores);
+  return std::max(path, work_of_all(run, question.oversubscribed, place.path, constants) / cores);
 }
 
 /// One after the other, as in collectives/two_level.cpp.
@@ -66,7 +68,7 @@ std::vector<Level> levels_of(const Question& question, int hosts) {
   }
 }
 
-std::optional<double> microseconds_of_levels(const Question& question, const Place& place) {
+std::optional<double> microseconds_of_levels(const Question& question, const Place& place, const Constants& constants) {
   double sum = 0;
   for (const Level& level : levels_of(question, place.hosts)) {
     Question part = question;
@@ -76,7 +78,7 @@ std::optional<double> microseconds_of_levels(const Question& question, const Pla
     part.one_host = level.on_host;
     part.oversubscribed &= level.on_host;
     part.hosts = part.hosts_in_order = part.hosts_alike = false;
-    const auto time = predicted_microseconds(part, choose(part), {place.path, 1, place.cores});
+    const auto time = predicted_microseconds(part, choose(part), {place.path, 1, place.cores}, constants);
     if (!time) return std::nullopt;
     sum += *time;
   }
@@ -85,17 +87,12 @@ std::optional<double> microseconds_of_levels(const Question& question, const Pla
 
 }  // namespace
 
-simulation::LogGP network_of(Path path) {
-  using simulation::kMicrosecond;
-  using simulation::kNanosecond;
-  if (path == Path::tcp) return {600 * kNanosecond, 2300 * kNanosecond, kMicrosecond, 142, 70};
-  return {100 * kNanosecond, 100 * kNanosecond, 50 * kNanosecond, 90, 70};
-}
-
-std::optional<double> predicted_microseconds(const Question& question, const Choice& choice, const Place& place) {
-  if (choice.algorithm == Algorithm::two_level) return microseconds_of_levels(question, place);
-  if (shares_memory(choice.algorithm)) return arena_microseconds(question, choice.algorithm, place.cores);
-  return microseconds_by_messages(question, choice, place);
+std::optional<double> predicted_microseconds(const Question& question, const Choice& choice, const Place& place,
+                                             const Constants& constants) {
+  if (choice.algorithm == Algorithm::two_level) return microseconds_of_levels(question, place, constants);
+  if (shares_memory(choice.algorithm))
+    return arena_microseconds(question, choice.algorithm, place.cores, constants.arena);
+  return microseconds_by_messages(question, choice, place, constants);
 }
 
 }  // namespace rondo::bench

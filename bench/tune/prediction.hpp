@@ -5,7 +5,7 @@
 #include <rondo/tuning.hpp>
 
 #include "bench/compare/contender.hpp"
-#include "collectives/simulation/loggp.hpp"
+#include "bench/tune/constants.hpp"
 
 namespace rondo::bench {
 
@@ -16,15 +16,13 @@ struct Place {
   int cores = 1;  ///< of each
 };
 
-/// The network of a path: constants of loopback and of shared memory on a virtual machine with two cores. One way 8 B
-/// took 5.1 us through bare TCP sockets and 0.3 us through shared memory; long messages 7 and 11 GB/s.
-simulation::LogGP network_of(Path path);
-
 /// What a choice takes in the model, in microseconds: T = max(critical path, work of all ranks / cores).
 ///
-/// By messages the path is that of the simulated network, and the work is what all ranks do to send and receive; of
-/// very many messages only the path is known, by the algorithm's stated cost. In shared memory: see `ArenaModel`. By
+/// By messages the path is that of the simulated network, and the work is what all ranks do to send and receive, and
+/// where cores are shared a turn for each message; of very many messages only the path is known, by the algorithm's
+/// stated cost. In shared memory: see `ArenaModel`. By
 /// two levels the sum of the parts, each as the table chooses. Nothing: the ranks are too many for an arena.
-std::optional<double> predicted_microseconds(const Question& question, const Choice& choice, const Place& place);
+std::optional<double> predicted_microseconds(const Question& question, const Choice& choice, const Place& place,
+                                             const Constants& constants = {});
 
 }  // namespace rondo::bench

@@ -160,7 +160,9 @@ TEST_CASE("a comparison becomes a table for a page", "[bench]") {
   CHECK(comparison_markdown(comparison) ==
         "| path | operation | ranks | 8 | 1M |\n"
         "| --- | --- | --- | --- | --- |\n"
-        "| tcp | all_reduce | 4 | 0.012 (5.00) | 2.00 (200.00) |\n");
+        "| tcp | all_reduce | 4 | 0.012 (5.00) a | 2.00 (200.00) b |\n"
+        "\n"
+        "a: openmpi (yield), b: openmpi\n");
 }
 
 TEST_CASE("the plot has a panel for each path and number of ranks", "[bench]") {

@@ -283,6 +283,22 @@ TEST_CASE("bare memory is right in all that it has a form of", "[bench][process]
   CHECK(measured == 2 * (1 + 1 + 2 * 5) + 2);
 }
 
+TEST_CASE("the model says what it can, and is no library to be better than", "[bench][process]") {
+  const Compared compared(
+      "--operations latency,all_reduce,broadcast --sizes 8,1M --ranks 2,4 --peers model --rounds 1 --seconds 0.001 "
+      "--fail-above 1e9");
+  INFO(compared.outcome.output);
+  REQUIRE(compared.outcome.status == 0);
+  CHECK_THAT(compared.outcome.output, ContainsSubstring("compared with no library: model not counted"));
+  CHECK(compared.report["cells"].size() == 2 * (2 + 2 * 4));
+  for (const auto& cell : compared.report["cells"]) {
+    INFO(cell.dump());
+    CHECK(cell["ratio"].is_null());
+    CHECK(cell["peers"].contains("model") == (cell["op"] != "broadcast"));
+    if (cell["peers"].contains("model")) CHECK(cell["peers"]["model"]["us"].get<double>() > 0);
+  }
+}
+
 TEST_CASE("a comparison in which rondo was not measured fails", "[bench][process]") {
   const Outcome outcome = bench(
       "compare --operations barrier --ranks 2 --paths tcp --peers sockets --rounds 1 --seconds 0.05 --limit 0.001 "

@@ -120,7 +120,7 @@ bool DirectPort::soon(Test done, int from, int to) {
     }
     if (!habits.shares_core()) continue;
     if (round == 0) now = engine.clock().now();
-    if (habits.yields_are_long(now) || yields == kCrowdedYields) return false;
+    if (habits.yields_are_long(now) || yields == kCrowdedYields || policy.yield == Duration::zero()) return false;
     if (!core_is_wanted()) {
       habits.learn(true, false, policy);
       continue;

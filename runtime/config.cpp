@@ -71,6 +71,13 @@ Config::Duration parse_limit(std::string_view text, std::string_view or_else = "
   return *duration;
 }
 
+/// What may be nothing.
+Config::Duration parse_span(std::string_view text) {
+  const auto duration = duration_of(text);
+  if (!duration) reject(text, "seconds, 0 or more, like 0.001, or 50us, 1ms");
+  return *duration;
+}
+
 std::optional<Config::Duration> parse_timeout(std::string_view text) {
   if (text == "off") return std::nullopt;
   return parse_limit(text, ", or off for no deadline");
@@ -159,6 +166,12 @@ const std::array kKnobs{
          [](const Config& c) { return format_duration(c.timeout); }},
     Knob{"RONDO_ALGORITHM", "ring, or all_reduce=ring,broadcast=tree; default: the tuning table", read_algorithms,
          print_algorithms},
+    Knob{"RONDO_SPIN", "a wait polls for so long at the most; default 50us, 0 where ranks share cores (seconds)",
+         [](Config& c, std::string_view text) { c.spin = parse_span(text); },
+         [](const Config& c) { return c.spin ? format_duration(c.spin) : ""; }},
+    Knob{"RONDO_YIELD", "then yields between polls for so long, then sleeps; default 1ms (seconds)",
+         [](Config& c, std::string_view text) { c.yield = parse_span(text); },
+         [](const Config& c) { return format_duration(c.yield); }},
     Knob{"RONDO_CHUNK_BYTES", "of pipelined collectives; 0: the tuning table",
          [](Config& c, std::string_view text) { c.chunk_bytes = parse_size(text); },
          [](const Config& c) { return format_size(c.chunk_bytes); }},

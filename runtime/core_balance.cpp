@@ -31,11 +31,13 @@ std::optional<int> core_to_move_to(std::span<const int> cores, std::size_t rank,
   return std::nullopt;
 }
 
-void CoreBalance::look(const Arena& arena) {
+bool CoreBalance::moves(const Arena& arena) {
   if (usable_.empty()) usable_ = own_cores();
   cores_.clear();
   for (int member = 0; member < arena.members(); ++member) cores_.push_back(arena.core_of(member));
-  if (const auto core = core_to_move_to(cores_, static_cast<std::size_t>(arena.rank()), usable_)) move_to_core(*core);
+  const auto core = core_to_move_to(cores_, static_cast<std::size_t>(arena.rank()), usable_);
+  if (core) move_to_core(*core);
+  return core.has_value();
 }
 
 }  // namespace rondo::detail

@@ -27,23 +27,23 @@ class CoreBalance {
   static constexpr Duration kBetweenLooks = std::chrono::milliseconds(1);
   static constexpr Duration kMostBetweenLooks = std::chrono::seconds(1);
   /// A yield that took so long gave the core to somebody who computes. How these are spread is the system's business:
-  /// the more often they are met, the longer nothing is done.
+  /// the more often they are met, the longer nothing is done, until all are found spread evenly.
   static constexpr Duration kLongYield = std::chrono::milliseconds(1);
 
   /// This rank, which waits in the arena for others, has yielded its core for so long.
   void yielded(const Arena& arena, Time now, Duration took) {
     if (took > kLongYield) {
       between_looks_ = std::min(2 * between_looks_, kMostBetweenLooks);
-      next_look_ = now + between_looks_;
-    } else if (now >= next_look_) {
+    } else if (now < next_look_) {
+      return;
+    } else if (!moves(arena)) {
       between_looks_ = std::max(between_looks_ / 2, kBetweenLooks);
-      next_look_ = now + between_looks_;
-      look(arena);
     }
+    next_look_ = now + between_looks_;
   }
 
  private:
-  void look(const Arena& arena);
+  bool moves(const Arena& arena);
 
   Time next_look_{};
   Duration between_looks_ = kBetweenLooks;

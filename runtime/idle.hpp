@@ -19,7 +19,7 @@ struct IdlePolicy {
   int system_polls = 20;                              ///< the same where each look is a system call
   Duration spin{std::chrono::microseconds(50)};       ///< then for so long at the most
   Duration least_spin{std::chrono::microseconds(5)};  ///< and at the least, when spinning has not paid of late
-  Duration yield{std::chrono::milliseconds(1)};       ///< then yield between looks until so long has passed; then sleep
+  Duration yield{std::chrono::milliseconds(1)};       ///< until so long has passed yield between looks; then sleep
   Duration look{std::chrono::microseconds(200)};      ///< as often look at what costs a system call, too
 
   static IdlePolicy for_ranks(int ranks_here, int usable_cores) {

@@ -67,11 +67,11 @@ struct Config {
   std::optional<Duration> timeout{std::chrono::seconds(1800)};  ///< RONDO_TIMEOUT: of an operation; above 0, or off
   std::array<Algorithm, kCollectives> algorithm{};   ///< RONDO_ALGORITHM: `ring`, or `all_reduce=ring,broadcast=tree`
   std::array<bool, kCollectives> algorithm_named{};  ///< by its collective's name: one that it has not is an error
-  std::optional<Duration>
-      spin;                     ///< of a wait, before it gives its core away; unset: what the cores allow (no variable)
-  std::size_t chunk_bytes = 0;  ///< RONDO_CHUNK_BYTES: of the pipeline; 0: the tuning table decides
-  std::string tuning_file;      ///< RONDO_TUNING_FILE: rules that come before the tuning table
-  bool deterministic = false;   ///< RONDO_DETERMINISTIC=1: Options::deterministic of every call
+  std::optional<Duration> spin;  ///< RONDO_SPIN: a wait polls for so long at the most; unset: what the cores allow
+  Duration yield{std::chrono::milliseconds(1)};  ///< RONDO_YIELD: then it yields between polls for so long, then sleeps
+  std::size_t chunk_bytes = 0;                   ///< RONDO_CHUNK_BYTES: of the pipeline; 0: the tuning table decides
+  std::string tuning_file;                       ///< RONDO_TUNING_FILE: rules that come before the tuning table
+  bool deterministic = false;                    ///< RONDO_DETERMINISTIC=1: Options::deterministic of every call
 
   LogLevel log_level = LogLevel::warn;  ///< RONDO_LOG: error, warn, info, debug
 

@@ -35,6 +35,8 @@ TEST_CASE("an empty environment gives the documented defaults", "[runtime][confi
   CHECK(config.init_timeout == 300s);
   CHECK(config.timeout == 1800s);
   CHECK(config.unexpected_bytes == std::size_t{64} << 20);
+  CHECK_FALSE(config.spin.has_value());
+  CHECK(config.yield == 1ms);
   CHECK(config.transport == rondo::Transport::automatic);
   CHECK(config.log_level == rondo::LogLevel::warn);
   CHECK(config.handshake_timeout == 5s);
@@ -56,6 +58,8 @@ TEST_CASE("every knob is read from its variable and printed as it would be read"
                                        {"RONDO_UNEXPECTED_BYTES", "1G"},
                                        {"RONDO_TIMEOUT", "off"},
                                        {"RONDO_ALGORITHM", "all_reduce=ring,broadcast=tree"},
+                                       {"RONDO_SPIN", "0"},
+                                       {"RONDO_YIELD", "200us"},
                                        {"RONDO_CHUNK_BYTES", "64K"},
                                        {"RONDO_DETERMINISTIC", "1"},
                                        {"RONDO_LOG", "debug"}};
@@ -63,6 +67,8 @@ TEST_CASE("every knob is read from its variable and printed as it would be read"
   CHECK(config.init_timeout == 1500ms);
   CHECK(config.eager_limit == 4096);
   CHECK_FALSE(config.timeout.has_value());
+  CHECK(config.spin == 0s);
+  CHECK(config.yield == 200us);
   CHECK(config.algorithm_for(Collective::all_reduce) == Algorithm::ring);
   CHECK(config.algorithm_for(Collective::broadcast) == Algorithm::tree);
   CHECK(config.algorithm_for(Collective::barrier) == Algorithm::automatic);
@@ -98,6 +104,8 @@ TEST_CASE("a bad value names the variable, what it says and what is wanted", "[r
   CHECK_THAT(rejection("RONDO_TIMEOUT", "soon"), ContainsSubstring("got \"soon\""));
   CHECK_THAT(rejection("RONDO_TIMEOUT", "-1"), ContainsSubstring("got \"-1\""));
   CHECK_THAT(rejection("RONDO_INIT_TIMEOUT", "off"), ContainsSubstring("got \"off\""));
+  CHECK_THAT(rejection("RONDO_SPIN", "long"), ContainsSubstring("got \"long\", wanted seconds, 0 or more"));
+  CHECK_THAT(rejection("RONDO_YIELD", "-1ms"), ContainsSubstring("got \"-1ms\""));
   CHECK_THAT(rejection("RONDO_MASTER_PORT", "70000"), ContainsSubstring("1 to 65535"));
   CHECK_THAT(rejection("RONDO_INSECURE", "maybe"), ContainsSubstring("1 or 0"));
   CHECK_THAT(rejection("RONDO_ALGORITHM", "spiral"),

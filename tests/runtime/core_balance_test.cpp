@@ -1,9 +1,10 @@
 #include "runtime/core_balance.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
-#include <array>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -31,16 +32,26 @@ Moves moves(const Cores& cores, const Cores& usable) {
 
 constexpr int kMembers = 4;
 
-/// Four ranks of which all wait on the first core; this is the last.
-Arena on_one_core(int first) {
-  constexpr std::size_t kStaging = 12 << 10;
-  SharedMemory memory = SharedMemory::create(Arena::memory_bytes(kMembers, kStaging));
-  for (int rank = 0; rank < kMembers; ++rank) {
-    auto mapped = SharedMemory::map(Descriptor(::dup(memory.descriptor())), memory.size());
-    Arena(std::move(mapped), rank, kMembers, kStaging).wait_on_core(first);
+/// Four ranks. What the last does is what the tests are about.
+class Ranks {
+ public:
+  explicit Ranks(Cores cores) : memory_(SharedMemory::create(Arena::memory_bytes(kMembers, kStaging))) {
+    for (int rank = 0; rank < kMembers; ++rank) {
+      auto mapped = SharedMemory::map(Descriptor(::dup(memory_.descriptor())), memory_.size());
+      arenas_.push_back(std::make_unique<Arena>(std::move(mapped), rank, kMembers, kStaging));
+    }
+    wait_on(cores);
   }
-  return {std::move(memory), kMembers - 1, kMembers, kStaging};
-}
+  void wait_on(const Cores& cores) {
+    for (std::size_t rank = 0; rank < cores.size(); ++rank) arenas_[rank]->wait_on_core(cores[rank]);
+  }
+  const Arena& last() const { return *arenas_.back(); }
+
+ private:
+  static constexpr std::size_t kStaging = 12 << 10;
+  SharedMemory memory_;
+  std::vector<std::unique_ptr<Arena>> arenas_;
+};
 
 }  // namespace
 
@@ -67,40 +78,46 @@ TEST_CASE("nobody moves where there are cores to spare, or where it is not known
 TEST_CASE("a rank looks once in a while, and moves", "[runtime][cores]") {
   const Cores usable = own_cores();
   if (usable.size() < 2 || usable.size() > kMembers) return;
-  const Arena arena = on_one_core(usable[0]);
+  const Ranks ranks(Cores(kMembers, usable[0]));
   int moved = 0;
   for (int trial = 0; trial < 20; ++trial) {
     CoreBalance balance;
     const Time start{};
     move_to_core(usable[0]);
-    balance.yielded(arena, start, microseconds(1));
+    balance.yielded(ranks.last(), start, microseconds(1));
     moved += ::sched_getcpu() != usable[0] ? 1 : 0;
     // Not again at once.
     move_to_core(usable[0]);
-    balance.yielded(arena, start + CoreBalance::kBetweenLooks / 2, microseconds(1));
+    balance.yielded(ranks.last(), start + CoreBalance::kBetweenLooks / 2, microseconds(1));
     moved -= ::sched_getcpu() != usable[0] ? 1 : 0;
   }
   CHECK(moved > 15);  // the system may have moved it at any time
 }
 
-TEST_CASE("the longer others compute, the longer a rank stays where it is", "[runtime][cores]") {
+TEST_CASE("the more often others are met that compute, the longer a rank stays where it is", "[runtime][cores]") {
   const Cores usable = own_cores();
   if (usable.size() < 2 || usable.size() > kMembers) return;
-  const Arena arena = on_one_core(usable[0]);
+  const Cores uneven(kMembers, usable[0]);
+  Ranks ranks(uneven);
   CoreBalance balance;
   Time now{};
-  for (int yield = 0; yield < 20; ++yield) balance.yielded(arena, now += milliseconds(4), milliseconds(3));
-  const Time last = now;
-  const auto moves_at = [&](Time then) {
-    move_to_core(usable[0]);
-    balance.yielded(arena, then, microseconds(1));
-    return ::sched_getcpu() != usable[0];
+  for (int yield = 0; yield < 20; ++yield) balance.yielded(ranks.last(), now += milliseconds(4), milliseconds(3));
+  const auto moves_in = [&](int looks, Duration between) {
+    int moved = 0;
+    for (int look = 0; look < looks; ++look) {
+      move_to_core(usable[0]);
+      balance.yielded(ranks.last(), now += between, microseconds(1));
+      moved += ::sched_getcpu() != usable[0] ? 1 : 0;
+    }
+    return moved;
   };
-  int moved = 0;
-  while (now < last + CoreBalance::kMostBetweenLooks - milliseconds(50)) moved += moves_at(now += milliseconds(50));
-  CHECK(moved < 5);  // by the system
-  // And then at shorter intervals again.
-  moved = 0;
-  for (int i = 0; i < 100; ++i) moved += moves_at(now += milliseconds(100));
-  CHECK(moved > 80);
+  // Some by the system, and one each second.
+  CHECK(moves_in(60, milliseconds(50)) < 10);
+  // Once they have been found spread evenly, sooner and sooner again.
+  Cores even;
+  for (std::size_t rank = 0; rank < kMembers; ++rank) even.push_back(usable[rank % usable.size()]);
+  ranks.wait_on(even);
+  moves_in(20, CoreBalance::kMostBetweenLooks);
+  ranks.wait_on(uneven);
+  CHECK(moves_in(20, CoreBalance::kBetweenLooks) > 15);
 }

@@ -76,7 +76,10 @@ TEST_CASE("ranks with fewer cores than they are wait by giving theirs away, othe
   run_ranks(1, [&](Communicator& world) { require(idle(world).spin > 0s, "a core of its own"); });
   Config patient;
   patient.spin = 7us;
-  const auto as_told = [&](Communicator& world) { require(idle(world).spin == 7us, "Config::spin is not kept to"); };
+  patient.yield = 3ms;
+  const auto as_told = [&](Communicator& world) {
+    require(idle(world).spin == 7us && idle(world).yield == 3007us, "Config::spin and yield are not kept to");
+  };
   run_ranks(1, as_told, patient);
   run_ranks(detail::cores_of_host() + 1, as_told, patient);
 }

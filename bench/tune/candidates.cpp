@@ -27,6 +27,8 @@ std::vector<Choice> candidates_for(const Question& question) {
       if (chunk < question.bytes) candidates.push_back({algorithm, chunk});
     }
   }
+  const bool known = std::find(candidates.begin(), candidates.end(), chosen) != candidates.end();
+  if (!known && chosen.chunk_bytes < question.bytes) candidates.push_back(chosen);
   return candidates;
 }
 

@@ -9,7 +9,7 @@
 namespace rondo::bench {
 
 /// What may answer a question: every algorithm that can, one that is pipelined with several sizes of chunks and whole
-/// (chunk 0). The question's bytes are those of the whole vector.
+/// (chunk 0) and in what the table takes. The question's bytes are those of the whole vector.
 std::vector<Choice> candidates_for(const Question& question);
 
 /// Whether chunks make a difference to the algorithm's messages.

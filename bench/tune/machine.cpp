@@ -93,7 +93,7 @@ double together(const Cores& cores, Part part) {
 }
 
 template <typename Trial>
-double least(Trial trial) {
+double least_of_trials(Trial trial) {
   double found = kNever;
   for (int i = 0; i < kTrials; ++i) found = std::min(found, trial());
   return found;
@@ -133,7 +133,7 @@ ShortCalls time_short_calls() {
 double time_one_way(const Cores& cores) {
   constexpr int kExchanges = 500;
   const auto [here, there] = connected();
-  return least([&, first = here.get(), second = there.get()] {
+  return least_of_trials([&, first = here.get(), second = there.get()] {
     return together(cores,
                     [&](int which) {
                       std::array<std::byte, 8> word{};
@@ -196,7 +196,7 @@ double time_turn(const Cores& cores, const Twin& twin) {
   std::optional<OnCore> first;
   if (cores) first.emplace((*cores)[0]);
   while (twin.yields() == 0) ::sched_yield();
-  return least([&] {
+  return least_of_trials([&] {
     const std::uint64_t theirs = twin.yields();
     const auto begin = Clock::now();
     for (std::uint64_t i = 0; i < kYields; ++i) ::sched_yield();
@@ -226,7 +226,7 @@ class Halves {
   double rate(const Cores& cores, std::uint64_t all, Move move) {
     constexpr std::uint64_t kMoved = 8 * MiB;
     const std::uint64_t times = std::max<std::uint64_t>(kMoved / all, 1);
-    const double took = least([&] {
+    const double took = least_of_trials([&] {
       return together(cores, [&](int which) {
         for (std::uint64_t i = 0; i < times; ++i) {
           const Half mine = half(which, all);
@@ -283,7 +283,7 @@ Machine::Machine() {
   checked(twin.process(), "fork");
   turn_ = time_turn(cores, twin);
   twin.rest();
-  line_ = least(&CoreDistance::between_first_two_cores);
+  line_ = least_of_trials(&CoreDistance::between_first_two_cores);
   const ShortCalls calls = time_short_calls();
   send_ = calls.send;
   receive_ = calls.receive;

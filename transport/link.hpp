@@ -116,7 +116,7 @@ class Link {
 
   /// Messages longer than this are better fetched by the receiver with `pull` than sent; 0: it cannot be done here.
   virtual std::size_t pull_from() const noexcept { return 0; }
-  /// It was tried when the connection was made, and found to be no way: forbidden, or far slower than to send.
+  /// It was tried when the connection was made, and found to be no way: forbidden, or slower than to send.
   virtual bool pull_ruled_out() const noexcept { return false; }
   /// What a message that may be fetched tells beside its address. Nothing: nobody would hear of it if it were voided,
   /// so that nothing may be fetched.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "runtime/clock.hpp"
@@ -12,14 +13,15 @@
 namespace rondo::detail {
 
 /// How long a rank looks for news before it gives its core away. With a core for each rank, looking is cheaper than
-/// anything; with more ranks than cores, whoever looks keeps the core from whoever has the news.
+/// anything; with more ranks than cores, whoever looks keeps the core from whoever has the news. (bench/README.md has
+/// what all_reduce takes by each of these.)
 struct IdlePolicy {
   static constexpr int kPollsOnSharedCore = 4;
   int polls = 20;                                     ///< look again at once, so often, without asking what time it is
   int system_polls = 20;                              ///< the same where each look is a system call
   Duration spin{std::chrono::microseconds(50)};       ///< then for so long at the most
   Duration least_spin{std::chrono::microseconds(5)};  ///< and at the least, when spinning has not paid of late
-  Duration yield{std::chrono::milliseconds(1)};       ///< until so long has passed yield between looks; then sleep
+  Duration yield{std::chrono::milliseconds(1)};       ///< then yield between looks for so long; then sleep
   Duration look{std::chrono::microseconds(200)};      ///< as often look at what costs a system call, too
 
   static IdlePolicy for_ranks(int ranks_here, int usable_cores) {
@@ -59,6 +61,7 @@ class IdleHabits {
     if (after - before > kLongYield) {
       long_yield_ = after - before;
       brought_ = 0;
+      short_sleeps_ = 0;
       before_long_yield_ = yields;
       yields.none_until = after + yields.avoided;
       yields.avoided = std::min(2 * yields.avoided, kMostAvoided);
@@ -76,6 +79,16 @@ class IdleHabits {
     if (brought_ < kWorthwhile * static_cast<std::size_t>(long_yield_ / kLongYield)) return;
     long_yield_ = Duration::zero();
     yields_[many_] = before_long_yield_;
+  }
+  /// A wait in which this rank slept, as yields are long, has had its news after so long. Some that are short, one
+  /// after the other, say that the others have done with computing; the more of them are needed the more long yields
+  /// there have been of late.
+  void slept(Duration time) noexcept {
+    short_sleeps_ = time <= kLongYield ? short_sleeps_ + 1 : 0;
+    const auto long_yields = yields_[many_].avoided / kLeastAvoided;
+    if (short_sleeps_ < long_yields * long_yields / 2) return;
+    short_sleeps_ = 0;
+    yields_[many_].none_until = {};
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < yields_[many_].none_until; }
@@ -116,6 +129,7 @@ class IdleHabits {
   Duration long_yield_{};      ///< the last yield, if it was long and it is not known yet what it brought
   std::size_t brought_ = 0;
   Yields before_long_yield_;
+  std::int64_t short_sleeps_ = 0;
   std::array<Yields, 2> yields_;  ///< while few bytes are moved, while many are
   std::size_t many_ = 0;
 };
@@ -132,7 +146,10 @@ class Idle {
     if (polls_ == 0) return;
     polls_ = 0;
     // It has paid to spin if that would have bridged the wait; if not, somebody else may have needed this core.
-    const bool pays = !std::exchange(waits_, false) || clock_.now() - since_ < policy_.spin;
+    const bool waited = std::exchange(waits_, false);
+    const Duration time = waited ? clock_.now() - since_ : Duration::zero();
+    if (std::exchange(slept_, false)) habits_.slept(time);
+    const bool pays = !waited || time < policy_.spin;
     habits_.learn(pays, std::exchange(yielded_, false), policy_);
   }
 
@@ -150,7 +167,9 @@ class Idle {
       return Step::look;
     }
     if (now - since_ < habits_.spin) return Step::spin;
-    yielded_ = now - since_ < policy_.yield && !habits_.yields_are_long(now);
+    const bool yields = now - since_ < habits_.spin + policy_.yield;
+    yielded_ = yields && !habits_.yields_are_long(now);
+    slept_ |= yields && !yielded_;
     return yielded_ ? Step::yield : Step::sleep;
   }
 
@@ -161,6 +180,7 @@ class Idle {
   int polls_ = 0;
   bool waits_ = false;    ///< since then, longer than the first looks
   bool yielded_ = false;  ///< before the last look
+  bool slept_ = false;    ///< where it would have yielded, were yields not long
   Time since_{};
   Time looked_{};
 };

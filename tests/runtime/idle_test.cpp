@@ -72,6 +72,25 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     habits.brought(3 * IdleHabits::kWorthwhile - 1);
     CHECK(habits.yields_are_long(now));
   }
+  SECTION("unless waits in which it sleeps instead are short, one after the other") {
+    constexpr int kEnough = 8;  // after two long yields
+    for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
+    habits.slept(3ms);
+    for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
+    CHECK(habits.yields_are_long(now));
+    SECTION("and no other is long") {
+      habits.slept(100us);
+      CHECK_FALSE(habits.yields_are_long(now));
+      now = yield_for(clock, habits, 3ms);
+      for (int i = 0; i < 4 * kEnough - 1; ++i) habits.slept(100us);
+      CHECK(habits.yields_are_long(now));
+    }
+    SECTION("and no long yield comes in between") {
+      now = yield_for(clock, habits, 3ms);
+      habits.slept(100us);
+      CHECK(habits.yields_are_long(now));
+    }
+  }
   SECTION("apart for times when few bytes are moved, and when many") {
     habits.expect(std::size_t{1} << 20);
     CHECK_FALSE(habits.yields_are_long(now));
@@ -88,6 +107,24 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     now = yield_for(clock, habits, 3ms);
     CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
   }
+}
+
+TEST_CASE("who slept for a short time, as yields were long, soon yields again", "[runtime][idle]") {
+  SteppingClock clock;
+  const IdlePolicy crowded = IdlePolicy::for_ranks(2, 1);
+  IdleHabits habits(crowded);
+  Idle idle(crowded, clock, habits);
+  const auto wait = [&](Duration duration) {
+    clock.step = duration / 2;
+    const Idle::Step step = idle.next(true);
+    idle.moved();
+    return step;
+  };
+  yield_for(clock, habits, 3ms);
+  clock.step = 0ns;
+  CHECK(wait(100us) == Idle::Step::sleep);
+  CHECK(wait(100us) == Idle::Step::sleep);
+  CHECK(wait(100us) == Idle::Step::yield);
 }
 
 TEST_CASE("a crowded rank gives its core away after one look that was a system call", "[runtime][idle]") {
@@ -157,6 +194,24 @@ TEST_CASE("a rank that yields to whoever computes has a core of its own all the 
     rank.wait(3ms);
   }
   CHECK_FALSE(rank.habits.shares_core());
+}
+
+TEST_CASE("who is told to sleep instead of yielding does so, whatever spinning has paid of late", "[runtime][idle]") {
+  for (const Duration spin : {0us, 5us, 50us}) {
+    SteppingClock clock;
+    IdlePolicy policy;
+    policy.yield = 0us;
+    IdleHabits habits(policy);
+    habits.spin = spin;
+    Idle idle(policy, clock, habits);
+    clock.step = 1us;
+    Idle::Step step = Idle::Step::again;
+    for (int i = 0; i < 100 && step != Idle::Step::sleep; ++i) {
+      step = idle.next(false);
+      REQUIRE(step != Idle::Step::yield);
+    }
+    CHECK(step == Idle::Step::sleep);
+  }
 }
 
 TEST_CASE("who is told how long to spin does so wherever the news come from", "[runtime][idle]") {

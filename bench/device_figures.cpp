@@ -21,7 +21,7 @@ namespace rondo::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Bytes = cuda::buffer<std::byte>;
+using DeviceBytes = cuda::buffer<std::byte>;
 
 constexpr std::size_t kCopyBytes = std::size_t{256} << 20;
 constexpr std::size_t kStandInBytes = std::size_t{4} << 20;
@@ -31,10 +31,10 @@ constexpr int kRounds = 9;
 /// As the driver of the tests calls its devices.
 bool is_stand_in(std::string_view name) { return name.starts_with("stand-in"); }
 
-cuda::Address address_of(const Bytes& buffer) { return cuda::address_of(buffer.data()); }
+cuda::Address address_of(const DeviceBytes& buffer) { return cuda::address_of(buffer.data()); }
 
 /// Seconds of a few copies in a row, the median.
-double time_copies(const cuda::PrimaryContext& context, const Bytes& to, const Bytes& from) {
+double time_copies(const cuda::PrimaryContext& context, const DeviceBytes& to, const DeviceBytes& from) {
   const cuda::Driver& driver = context.driver();
   const cuda::Current current(context);
   const cuda::Stream stream(context);
@@ -51,7 +51,7 @@ double time_copies(const cuda::PrimaryContext& context, const Bytes& to, const B
 }
 
 DeviceFigures measure(Communicator& world) {
-  const Bytes opens_the_device(world, 1);
+  const DeviceBytes opens_the_device(world, 1);
   const cuda::PrimaryContext& context = CommunicatorAccess::engine(world)->device().opened()->context;
   const auto found = cuda::devices(context.driver());
   DeviceFigures figures;
@@ -60,7 +60,7 @@ DeviceFigures measure(Communicator& world) {
   }
   figures.stand_in = is_stand_in(figures.name);
   figures.copy_bytes = figures.stand_in ? kStandInBytes : kCopyBytes;
-  const Bytes to(world, figures.copy_bytes), from(world, figures.copy_bytes);
+  const DeviceBytes to(world, figures.copy_bytes), from(world, figures.copy_bytes);
   const double moved = 2.0 * kCopiesInARow * static_cast<double>(figures.copy_bytes);
   figures.copy_GBps = moved / time_copies(context, to, from) / 1e9;
   return figures;

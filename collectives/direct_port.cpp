@@ -103,8 +103,8 @@ bool DirectPort::soon(Test done, int from, int to) {
   const IdlePolicy& policy = engine.settings().idle;
   habits.expect(0);
   const auto core_is_wanted = [&] {
-    if (call_.root >= 0) return true;
     arena_.wait_on_core(::sched_getcpu());
+    if (call_.root >= 0) return true;
     for (int member = from; member < to; ++member) {
       if (member != rank() && arena_.may_want_core(member) && !done(member)) return true;
     }

@@ -60,7 +60,7 @@ Task form_arena(Operation& operation, Team& team) {
   // While others mapped theirs, or were still being started, they computed; from here on they may not.
   operation.group().engine().progress().habits().forget_long_yields();
   spread_over_cores(team.rank, team.size());
-  if (team.size() == ranks_of_host(operation.group().engine().settings())) team.commons.keep_balance();
+  if (team.size() == ranks_of_host(operation.group().engine().settings())) team.commons.keep_balance(team.size());
 }
 
 }  // namespace rondo::detail

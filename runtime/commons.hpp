@@ -52,7 +52,7 @@ class Commons {
 
   /// Of ranks that wait in the arena. nullptr: it is not that of all ranks of this host.
   CoreBalance* balance() noexcept { return balance_ ? &*balance_ : nullptr; }
-  void keep_balance() { balance_.emplace(); }
+  void keep_balance(int members) { balance_.emplace(members); }
 
   /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Long ones are alike.
   Trial& trial(Collective collective, std::size_t bytes) {

@@ -39,7 +39,7 @@ IdlePolicy idle_policy(const Crowd& crowd, const Config& config) {
     idle.spin = idle.least_spin = *config.spin;
     idle.look = std::max(idle.look, Duration(*config.spin) / 1000);
   }
-  idle.yield = idle.spin + config.yield;
+  idle.yield = config.yield;
   return idle;
 }
 

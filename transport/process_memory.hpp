@@ -30,9 +30,9 @@ bool write_process(pid_t process, std::uint64_t address, std::span<const std::by
 
 /// What `read` of another process is tried with.
 inline constexpr std::size_t kTriedBytes = std::size_t{64} << 10;
-/// Why `read` is no way for long messages: it fails, or takes many times as long as copying twice, which is what they
-/// cost in memory that both processes map, as in sandboxes whose kernel is a program. Empty: it is one. It is tried
-/// again while it looks slow: somebody else may have had the core.
+/// Why `read` is no way for long messages: it fails, or takes so much longer than copying twice, which is what they
+/// cost in memory that both processes map, that it is no faster, as in sandboxes whose kernel is a program. Empty: it
+/// is one. It is tried again while it looks slow: somebody else may have had the core.
 std::string why_not_read(const std::function<bool(std::span<std::byte>)>& read);
 
 }  // namespace rondo::detail

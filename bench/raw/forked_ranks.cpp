@@ -13,10 +13,17 @@ namespace rondo::bench {
 
 int fork_ranks(int ranks) {
   for (int child = 1; child < ranks; ++child) {
-    if (checked(fork(), "fork") != 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    return child;
+    if (fork_child() == 0) return child;
   }
+  return 0;
+}
+
+pid_t fork_child() {
+  const pid_t parent = getpid();
+  const pid_t child = checked(fork(), "fork");
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // it has ended already
   return 0;
 }
 

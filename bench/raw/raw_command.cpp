@@ -36,12 +36,18 @@ int on_all(const Fabric& ranks, Whole&& whole, Part&& part) {
   return join_ranks() ? status : kExitFailed;
 }
 
-/// What `compare` starts, as the others below.
+// What `compare` starts.
+
+LoopSettings parse_raw_loops(const std::string& command, const std::vector<std::string>& arguments) {
+  LoopSettings settings = parse_host_loop_settings("rondo-bench raw " + command, arguments);
+  if (settings.ranks < 2) throw UsageError(fmt::format("-n: got {}, wanted at least 2", settings.ranks));
+  return settings;
+}
+
 template <typename Ranks>
 int bare_loops(const std::string& command, const Introduction& introduction,
                const std::vector<std::string>& arguments) {
-  const LoopSettings settings = parse_host_loop_settings("rondo-bench raw " + command, arguments);
-  if (settings.ranks < 2) throw UsageError(fmt::format("-n: got {}, wanted at least 2", settings.ranks));
+  const LoopSettings settings = parse_raw_loops(command, arguments);
   Ranks ranks(settings.ranks);
   const auto run = [&] {
     return run_loops(ranks, introduction, settings, [&ranks](const Settings& of_loop, const Shape& shape) {
@@ -53,9 +59,8 @@ int bare_loops(const std::string& command, const Introduction& introduction,
 
 /// The first word is the path.
 int model_loops(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) throw UsageError("raw model-loops: wanted a path");
-  return print_model(parse_host_loop_settings("rondo-bench raw model-loops", {arguments.begin() + 1, arguments.end()}),
-                     parse_path("raw model-loops", arguments[0]));
+  const Path path = parse_path("raw model-loops", arguments.empty() ? "" : arguments[0]);
+  return print_model(parse_raw_loops("model-loops", {arguments.begin() + 1, arguments.end()}), path);
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ class Collected {
   double pull(double bytes) const {
     const bool alike = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;
     const bool jointly = !alike && !question_.oversubscribed && bytes >= detail::ShmLink::kPullJointlyFrom;
+    if (bytes == 0) return 0;
     return (jointly ? others() / question_.ranks : 1) * bytes * model_.pull * kNanoseconds;
   }
 

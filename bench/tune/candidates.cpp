@@ -7,6 +7,16 @@
 
 namespace rondo::bench {
 
+Question question_of(Operation operation, std::size_t bytes, Path path, int ranks, int cores) {
+  Question question;
+  question.collective = facts(operation).collective;
+  question.bytes = shape_of(operation, bytes, sizeof(float), ranks).bytes;
+  question.ranks = ranks;
+  question.oversubscribed = ranks > cores;
+  question.one_host = path == Path::shm;
+  return question;
+}
+
 bool is_pipelined(Collective collective, Algorithm algorithm) {
   constexpr std::uint64_t kCount = 1 << 20;
   constexpr int kRanks = 4;

@@ -4,9 +4,13 @@
 
 #include <rondo/tuning.hpp>
 
+#include "bench/compare/contender.hpp"
 #include "bench/compare/loop.hpp"
 
 namespace rondo::bench {
+
+/// What an operation of so many bytes asks, between ranks of one host on a path.
+Question question_of(Operation operation, std::size_t bytes, Path path, int ranks, int cores);
 
 /// What may answer a question: every algorithm that can, one that is pipelined with several sizes of chunks and whole
 /// (chunk 0) and in what the table takes. The question's bytes are those of the whole vector.

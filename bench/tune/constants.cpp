@@ -1,5 +1,7 @@
 #include "bench/tune/constants.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 namespace rondo::bench {
@@ -11,12 +13,12 @@ std::string to_text(const Constants& constants, Path path, int cores) {
   return fmt::format(
       "by messages latency {:.3g} us, overhead {:.3g} us, gap {:.3g} us, {:.3g} ns a byte;\n"
       "       in shared memory call {:.3g} us, meeting {:.3g} us, {:.3g} ns a byte read or written\n"
-      "       in a rank's buffers, {:.3g} ns where ranks share it, {:.3g} ns a byte copied out of another process;\n"
+      "       in a rank's buffers, {:.3g} ns where ranks share it, {} copied out of another process;\n"
       "       {} core{}, turn on one {:.3g} us{}\n",
       microseconds(network.latency), microseconds(network.overhead), microseconds(network.gap),
-      network.gap_per_byte / 1e3, arena.call, arena.meeting, arena.access, arena.staged, arena.pull, cores,
-      cores == 1 ? "" : "s", arena.turn,
-      path == Path::tcp ? fmt::format(", after a vain look of {:.3g} us", constants.vain) : "");
+      network.gap_per_byte / 1e3, arena.call, arena.meeting, arena.access, arena.staged,
+      std::isinf(arena.pull) ? "nothing" : fmt::format("{:.3g} ns a byte", arena.pull), cores, cores == 1 ? "" : "s",
+      arena.turn, path == Path::tcp ? fmt::format(", after a vain look of {:.3g} us", constants.vain) : "");
 }
 
 }  // namespace rondo::bench

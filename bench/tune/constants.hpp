@@ -13,12 +13,12 @@ namespace rondo::bench {
 /// messages 7 and 11 GB/s, unless they are measured (`Machine`).
 struct Constants {
   ArenaModel arena;
+  /// Microseconds of a look at a socket that has nothing: before each turn of a rank that awaits it.
+  double vain = 0.3;
   simulation::LogGP tcp{600 * simulation::kNanosecond, 2300 * simulation::kNanosecond, simulation::kMicrosecond, 142,
                         70};
   simulation::LogGP shm{100 * simulation::kNanosecond, 100 * simulation::kNanosecond, 50 * simulation::kNanosecond, 90,
                         70};
-  double vain =
-      0.3;  ///< microseconds of a look at a socket that has nothing, before each turn of a rank that awaits it
 
   const simulation::LogGP& network(Path path) const noexcept { return path == Path::tcp ? tcp : shm; }
 };

@@ -59,10 +59,9 @@ std::vector<std::pair<Choice, double>> measured(const ExplainSettings& settings)
 std::string alternatives(const ExplainSettings& settings, const Choice& chosen) {
   const auto times = settings.measure ? measured(settings) : std::vector<std::pair<Choice, double>>{};
   const Place& place = settings.place;
-  // Of the larger buffer of each rank.
   const int ranks = settings.question.ranks;
-  const auto moved = settings.question.bytes * static_cast<std::uint64_t>(ranks);
-  const Constants constants = settings.measure ? Machine().constants(moved, ranks) : Constants();
+  const std::uint64_t bytes = settings.question.bytes * static_cast<std::uint64_t>(ranks);
+  const Constants constants = settings.measure ? Machine().constants(bytes, ranks) : Constants();
   std::string text = fmt::format("model{}: {}{}\n", settings.measure ? ", of this machine" : "",
                                  to_text(constants, place.path, place.cores),
                                  settings.allocate ? "       no buffer is allocated there\n" : "");

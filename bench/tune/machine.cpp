@@ -2,7 +2,6 @@
 
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,17 +13,19 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <new>
 #include <optional>
 #include <span>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "bench/checked.hpp"
 #include "bench/compare/core_distance.hpp"
 #include "bench/raw/connection.hpp"
+#include "bench/raw/forked_ranks.hpp"
 #include "bench/statistics.hpp"
 #include "bench/two_cores.hpp"
 #include "runtime/arena_forming.hpp"
@@ -53,8 +54,8 @@ double microseconds_since(Clock::time_point begin) {
 void send_all(int socket, ConstBytes bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0) throw std::system_error(errno, std::generic_category(), "send");
-    bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    if (sent < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "send");
+    if (sent > 0) bytes = bytes.subspan(static_cast<std::size_t>(sent));
   }
 }
 
@@ -62,7 +63,8 @@ void send_all(int socket, ConstBytes bytes) {
 void receive_all(int socket, Bytes bytes) {
   while (!bytes.empty()) {
     const ssize_t received = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (received < 0 && errno != EAGAIN) throw std::system_error(errno, std::generic_category(), "recv");
+    if (received < 0 && errno != EAGAIN && errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "recv");
     if (received > 0) bytes = bytes.subspan(static_cast<std::size_t>(received));
   }
 }
@@ -78,17 +80,25 @@ double together(const Cores& cores, Part part) {
   }
   std::atomic<int> waited_for{2};
   std::array<double, 2> took{};
+  std::array<std::exception_ptr, 2> thrown;
   const auto run = [&](std::size_t which) {
     const OnCore own((*cores)[which]);
     --waited_for;
     while (waited_for.load() != 0) continue;
     const auto begin = Clock::now();
-    part(static_cast<int>(which));
+    try {
+      part(static_cast<int>(which));
+    } catch (...) {
+      thrown[which] = std::current_exception();
+    }
     took[which] = microseconds_since(begin);
   };
   std::thread other(run, 1);
   run(0);
   other.join();
+  for (const std::exception_ptr& one : thrown) {
+    if (one) std::rethrow_exception(one);
+  }
   return std::max(took[0], took[1]);
 }
 
@@ -147,6 +157,11 @@ double time_one_way(const Cores& cores) {
   });
 }
 
+/// This thread stays on the first of the cores while it lives, if there are two.
+std::optional<OnCore> on_first(const Cores& cores) {
+  return cores ? std::optional<OnCore>(std::in_place, (*cores)[0]) : std::nullopt;
+}
+
 /// Another process, with this one's memory as it was when that began. It yields its core until `rest`, and ends with
 /// this object.
 class Twin {
@@ -155,11 +170,9 @@ class Twin {
     void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
     shared_ = new (memory) Shared;
-    process_ = ::fork();
+    process_ = fork_child();
     if (process_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::optional<OnCore> first;
-    if (cores) first.emplace((*cores)[0]);
+    const auto first = on_first(cores);
     while (!shared_->rests.load(std::memory_order_relaxed)) {
       shared_->yields.fetch_add(1, std::memory_order_relaxed);
       ::sched_yield();
@@ -167,10 +180,8 @@ class Twin {
     for (;;) ::pause();
   }
   ~Twin() {
-    if (process_ > 0) {
-      ::kill(process_, SIGKILL);
-      ::waitpid(process_, nullptr, 0);
-    }
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
     ::munmap(shared_, sizeof(Shared));
   }
   Twin(const Twin&) = delete;
@@ -193,8 +204,7 @@ class Twin {
 /// Both yield one core to each other.
 double time_turn(const Cores& cores, const Twin& twin) {
   constexpr std::uint64_t kYields = 1000;
-  std::optional<OnCore> first;
-  if (cores) first.emplace((*cores)[0]);
+  const auto first = on_first(cores);
   while (twin.yields() == 0) ::sched_yield();
   return least_of_trials([&] {
     const std::uint64_t theirs = twin.yields();
@@ -274,52 +284,55 @@ simulation::Time in_simulated_time(double microseconds) {
   return static_cast<simulation::Time>(microseconds * static_cast<double>(simulation::kMicrosecond));
 }
 
-}  // namespace
-
-Machine::Machine() {
+Machine::Figures measured() {
   const Cores cores = first_two_cores();
+  Machine::Figures figures;
   Halves halves;
   Twin twin(cores);
-  checked(twin.process(), "fork");
-  turn_ = time_turn(cores, twin);
+  figures.turn = time_turn(cores, twin);
   twin.rest();
-  line_ = least_of_trials(&CoreDistance::between_first_two_cores);
+  figures.line = least_of_trials(&CoreDistance::between_first_two_cores);
   const ShortCalls calls = time_short_calls();
-  send_ = calls.send;
-  receive_ = calls.receive;
-  vain_ = calls.vain;
-  one_way_ = cores ? time_one_way(cores) : send_ + receive_;
-  std::uint64_t up_to = 256 * KiB;
-  for (Rates& rates : rates_) {
-    rates.up_to = up_to;
-    rates.access = time_access(cores, halves, up_to);
-    rates.pull = time_pull(cores, halves, up_to, twin.process());
-    rates.socket = time_socket(cores, halves, up_to);
-    up_to = std::min(8 * up_to, Halves::kMost);
+  figures.send = calls.send;
+  figures.receive = calls.receive;
+  figures.vain = calls.vain;
+  figures.one_way = cores ? time_one_way(cores) : calls.send + calls.receive;
+  std::uint64_t up_to = Halves::kMost;
+  for (auto rates = figures.rates.rbegin(); rates != figures.rates.rend(); ++rates, up_to /= 8) {
+    rates->up_to = up_to;
+    rates->access = time_access(cores, halves, up_to);
+    rates->pull = time_pull(cores, halves, up_to, twin.process());
+    rates->socket = time_socket(cores, halves, up_to);
   }
+  return figures;
 }
 
-const Machine::Rates& Machine::rates_for(std::uint64_t all) const {
-  const auto found = std::find_if(rates_.begin(), rates_.end(), [&](const Rates& one) { return all <= one.up_to; });
-  return found == rates_.end() ? rates_.back() : *found;
+}  // namespace
+
+Machine::Machine() : figures_(measured()) {}
+
+const Machine::Rates& Machine::rates_for(std::uint64_t bytes) const {
+  const auto& rates = figures_.rates;
+  const auto found = std::find_if(rates.begin(), rates.end(), [&](const Rates& one) { return bytes <= one.up_to; });
+  return found == rates.end() ? rates.back() : *found;
 }
 
-Constants Machine::constants(std::uint64_t all, int ranks) const {
+Constants Machine::constants(std::uint64_t bytes, int ranks) const {
   const std::size_t staging = detail::staging_of_member(detail::Engine::Settings().staging_bytes, ranks);
-  const std::uint64_t shared = std::min<std::uint64_t>(all, staging * static_cast<std::size_t>(ranks));
-  const Rates& rates = rates_for(all);
+  const std::uint64_t shared = std::min<std::uint64_t>(bytes, staging * static_cast<std::size_t>(ranks));
+  const Rates& rates = rates_for(bytes);
   constexpr double kPicoseconds = 1e3;
   Constants constants;
   constants.arena = {.call = 0,
-                     .meeting = line_,
-                     .turn = turn_,
+                     .meeting = figures_.line,
+                     .turn = figures_.turn,
                      .access = rates.access,
                      .staged = rates_for(shared).access,
                      .pull = rates.pull};
-  constants.vain = vain_;
+  constants.vain = figures_.vain;
   simulation::LogGP& tcp = constants.tcp;
-  tcp.overhead = tcp.gap = in_simulated_time((send_ + receive_) / 2);
-  tcp.latency = std::max(in_simulated_time(one_way_) - 2 * tcp.overhead, simulation::Time{0});
+  tcp.overhead = tcp.gap = in_simulated_time((figures_.send + figures_.receive) / 2);
+  tcp.latency = std::max(in_simulated_time(figures_.one_way) - 2 * tcp.overhead, simulation::Time{0});
   tcp.gap_per_byte = rates.socket * kPicoseconds;
   // Two read, one written.
   tcp.reduce_per_byte = constants.shm.reduce_per_byte = 3 * rates.access * kPicoseconds;

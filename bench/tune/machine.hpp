@@ -7,40 +7,41 @@
 
 namespace rondo::bench {
 
-/// The model's constants as they are here and now, without any code of a library in them: what the model says with
-/// these the machine takes at least.
-///
-/// A line of memory goes from core to core and back; two processes yield a core to each other; two ends of a TCP
-/// connection, in one thread, send and receive 8 B, and receive where there is nothing; two threads, on two cores, do
-/// so. For bytes both cores copy, copy out of another process, and send and receive at the same time, memory of several
-/// sizes: a byte in a core's caches takes less than one beyond them. Each is the least of some trials. That a byte
-/// takes longer where another core has written it last is left out.
+/// The model's constants as they are here and now, with none of the library's protocols in them: what the model says
+/// with these the machine takes at least.
 class Machine {
  public:
-  /// Takes about half a second. Throws std::system_error.
-  Machine();
-
-  /// While what so many ranks read and write comes to so many bytes.
-  Constants constants(std::uint64_t all, int ranks) const;
-
- private:
-  /// Nanoseconds a byte.
+  /// Nanoseconds a byte, where so many are in use: in a core's caches it takes less than beyond them. That a byte takes
+  /// longer where another core has written it last is left out.
   struct Rates {
     std::uint64_t up_to = 0;
-    double access = 0;
-    double pull = 0;  ///< infinite: not allowed
-    double socket = 0;
+    double access = 0;  ///< both cores copy, each its own: for one read or written
+    double pull = 0;    ///< both copy out of another process; infinite: that is not allowed
+    double socket = 0;  ///< both send to themselves through TCP and receive: for each of the two
+  };
+  /// Microseconds.
+  struct Figures {
+    double line = 0;     ///< of memory, from core to core; 0: there are not two
+    double turn = 0;     ///< two processes yield a core to each other
+    double send = 0;     ///< of 8 B, through TCP on loopback
+    double receive = 0;  ///< of what is there
+    double vain = 0;     ///< a look where nothing is
+    double one_way = 0;  ///< both, from core to core
+    std::array<Rates, 4> rates;
   };
 
-  const Rates& rates_for(std::uint64_t all) const;
+  /// Measures them, which takes about half a second: calls of the system by their medians, all else by the least of
+  /// some trials. Throws std::system_error.
+  Machine();
+  explicit Machine(const Figures& figures) : figures_(figures) {}
 
-  double line_ = 0;
-  double turn_ = 0;
-  double send_ = 0;
-  double receive_ = 0;
-  double vain_ = 0;
-  double one_way_ = 0;  ///< 8 B from core to core by TCP
-  std::array<Rates, 4> rates_;
+  /// For ranks that have so many bytes together, counting the longest buffer of each.
+  Constants constants(std::uint64_t bytes, int ranks) const;
+
+ private:
+  const Rates& rates_for(std::uint64_t bytes) const;
+
+  const Figures figures_;
 };
 
 }  // namespace rondo::bench

@@ -41,15 +41,9 @@ bool has_model(const Loop& loop) {
 }
 
 double least_microseconds(const Loop& loop, int ranks, const Place& place, const Machine& machine) {
-  const std::uint64_t bytes = shape_of(loop.operation, loop.bytes, sizeof(float), ranks).bytes;
-  const Constants constants = machine.constants(bytes * static_cast<std::uint64_t>(ranks), ranks);
-  if (loop.operation == Operation::latency) return one_way(bytes, place.path, constants);
-  Question question;
-  question.collective = facts(loop.operation).collective;
-  question.bytes = bytes;
-  question.ranks = ranks;
-  question.oversubscribed = ranks > place.cores;
-  question.one_host = place.path == Path::shm;
+  const Question question = question_of(loop.operation, loop.bytes, place.path, ranks, place.cores);
+  const Constants constants = machine.constants(question.bytes * static_cast<std::uint64_t>(ranks), ranks);
+  if (loop.operation == Operation::latency) return one_way(question.bytes, place.path, constants);
   double least = std::numeric_limits<double>::infinity();
   for (const Choice& choice : candidates_for(question)) {
     if (question.one_host && !shares_memory(choice.algorithm)) continue;

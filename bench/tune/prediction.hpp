@@ -20,8 +20,8 @@ struct Place {
 ///
 /// By messages the path is that of the simulated network, and the work is what all ranks do to send and receive, and
 /// where cores are shared a turn for each message; of very many messages only the path is known, by the algorithm's
-/// stated cost. In shared memory: see `ArenaModel`. By
-/// two levels the sum of the parts, each as the table chooses. Nothing: the ranks are too many for an arena.
+/// stated cost. In shared memory: see `ArenaModel`. By two levels the sum of the parts, each as the table chooses.
+/// Nothing: the ranks are too many for an arena.
 std::optional<double> predicted_microseconds(const Question& question, const Choice& choice, const Place& place,
                                              const Constants& constants = {});
 

@@ -88,12 +88,7 @@ std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks
   std::vector<Question> questions;
   for (const Operation operation : plan.operations) {
     for (const std::size_t size : plan.sizes) {
-      Question question;
-      question.collective = facts(operation).collective;
-      question.bytes = shape_of(operation, size, sizeof(float), ranks).bytes;
-      question.ranks = ranks;
-      question.oversubscribed = ranks > plan.cores;
-      question.one_host = path == Path::shm;
+      const Question question = question_of(operation, size, path, ranks, plan.cores);
       const bool known = !questions.empty() && questions.back().collective == question.collective &&
                          questions.back().bytes == question.bytes;
       if (!known) questions.push_back(question);

@@ -166,7 +166,8 @@ TEST_CASE("explain says what is chosen and by which rule", "[bench][tune]") {
   const Question question = question_of(64 << 10, 4, true);
   const std::string text = reason_text(question, Config{});
   CHECK_THAT(text, ContainsSubstring("chosen: " + choice_to_words(choose(question))));
-  CHECK_THAT(text, ContainsSubstring("of the table, all_reduce up to 128K, 4 ranks that share cores: recursive_doubling"));
+  CHECK_THAT(text,
+             ContainsSubstring("of the table, all_reduce up to 128K, 4 ranks that share cores: recursive_doubling"));
 
   Config config;
   config.algorithm.fill(Algorithm::ring);

@@ -31,26 +31,37 @@ Moves moves(const Cores& cores, const Cores& usable) {
 }
 
 constexpr int kMembers = 4;
+const Cores kUneven{0, 0, 0, 0};
+const Cores kEven{0, 1, 0, 1};
 
-/// Four ranks. What the last does is what the tests are about.
+/// Four ranks on two cores. What the last does is what the tests are about.
 class Ranks {
  public:
-  explicit Ranks(Cores cores) : memory_(SharedMemory::create(Arena::memory_bytes(kMembers, kStaging))) {
+  Ranks() : memory_(SharedMemory::create(Arena::memory_bytes(kMembers, kStaging))) {
     for (int rank = 0; rank < kMembers; ++rank) {
       auto mapped = SharedMemory::map(Descriptor(::dup(memory_.descriptor())), memory_.size());
       arenas_.push_back(std::make_unique<Arena>(std::move(mapped), rank, kMembers, kStaging));
     }
-    wait_on(cores);
+    moved = 0;
   }
   void wait_on(const Cores& cores) {
     for (std::size_t rank = 0; rank < cores.size(); ++rank) arenas_[rank]->wait_on_core(cores[rank]);
   }
-  const Arena& last() const { return *arenas_.back(); }
+  void yield(Duration between, Duration took = microseconds(1)) {
+    balance_.yielded(*arenas_.back(), now_ += between, took);
+  }
+
+  static inline int moved = 0;
 
  private:
   static constexpr std::size_t kStaging = 12 << 10;
+
+  static void move(int core) { moved += core == 1 ? 1 : 0; }
+
   SharedMemory memory_;
   std::vector<std::unique_ptr<Arena>> arenas_;
+  CoreBalance balance_{kMembers, {0, 1}, &move};
+  Time now_{};
 };
 
 }  // namespace
@@ -76,48 +87,50 @@ TEST_CASE("nobody moves where there are cores to spare, or where it is not known
 }
 
 TEST_CASE("a rank looks once in a while, and moves", "[runtime][cores]") {
-  const Cores usable = own_cores();
-  if (usable.size() < 2 || usable.size() > kMembers) return;
-  const Ranks ranks(Cores(kMembers, usable[0]));
-  int moved = 0;
-  for (int trial = 0; trial < 20; ++trial) {
-    CoreBalance balance;
-    const Time start{};
-    move_to_core(usable[0]);
-    balance.yielded(ranks.last(), start, microseconds(1));
-    moved += ::sched_getcpu() != usable[0] ? 1 : 0;
-    // Not again at once.
-    move_to_core(usable[0]);
-    balance.yielded(ranks.last(), start + CoreBalance::kBetweenLooks / 2, microseconds(1));
-    moved -= ::sched_getcpu() != usable[0] ? 1 : 0;
-  }
-  CHECK(moved > 15);  // the system may have moved it at any time
+  Ranks ranks;
+  ranks.yield(milliseconds(1));
+  CHECK(Ranks::moved == 0);  // nobody has waited yet
+  ranks.wait_on(kUneven);
+  ranks.yield(CoreBalance::kBetweenLooks / 2);
+  CHECK(Ranks::moved == 0);
+  ranks.yield(CoreBalance::kBetweenLooks / 2);
+  CHECK(Ranks::moved == 1);
+  ranks.wait_on(kEven);
+  for (int look = 0; look < 10; ++look) ranks.yield(CoreBalance::kBetweenLooks);
+  CHECK(Ranks::moved == 1);
 }
 
 TEST_CASE("the more often others are met that compute, the longer a rank stays where it is", "[runtime][cores]") {
-  const Cores usable = own_cores();
-  if (usable.size() < 2 || usable.size() > kMembers) return;
-  const Cores uneven(kMembers, usable[0]);
-  Ranks ranks(uneven);
-  CoreBalance balance;
-  Time now{};
-  for (int yield = 0; yield < 20; ++yield) balance.yielded(ranks.last(), now += milliseconds(4), milliseconds(3));
-  const auto moves_in = [&](int looks, Duration between) {
-    int moved = 0;
-    for (int look = 0; look < looks; ++look) {
-      move_to_core(usable[0]);
-      balance.yielded(ranks.last(), now += between, microseconds(1));
-      moved += ::sched_getcpu() != usable[0] ? 1 : 0;
-    }
-    return moved;
+  Ranks ranks;
+  ranks.wait_on(kUneven);
+  for (int time = 0; time < 20; ++time) ranks.yield(milliseconds(4), milliseconds(3));
+  CHECK(Ranks::moved == 0);
+  const auto moves_in = [&](Duration time) {
+    Ranks::moved = 0;
+    for (Duration passed{}; passed < time; passed += milliseconds(1)) ranks.yield(milliseconds(1));
+    return Ranks::moved;
   };
-  // Some by the system, and one each second.
-  CHECK(moves_in(60, milliseconds(50)) < 10);
+  CHECK(moves_in(5 * CoreBalance::kMostBetweenLooks) == 5);
   // Once they have been found spread evenly, sooner and sooner again.
-  Cores even;
-  for (std::size_t rank = 0; rank < kMembers; ++rank) even.push_back(usable[rank % usable.size()]);
-  ranks.wait_on(even);
-  moves_in(20, CoreBalance::kMostBetweenLooks);
-  ranks.wait_on(uneven);
-  CHECK(moves_in(20, CoreBalance::kBetweenLooks) > 15);
+  ranks.wait_on(kEven);
+  CHECK(moves_in(5 * CoreBalance::kMostBetweenLooks) == 0);
+  ranks.wait_on(kUneven);
+  CHECK(moves_in(milliseconds(20)) == 20);
+}
+
+TEST_CASE("a thread moves to a core that it may use, and may go on from there", "[runtime][cores]") {
+  cpu_set_t before, after;
+  REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+  int found_there = 0, tried = 0;
+  for (int trial = 0; trial < 20; ++trial) {
+    for (const int core : own_cores()) {
+      ++tried;
+      move_to_core(core);
+      found_there += ::sched_getcpu() == core ? 1 : 0;
+    }
+  }
+  CHECK(found_there > tried * 8 / 10);  // the system may have moved it on at once
+  move_to_core(CPU_SETSIZE - 1);        // which it may not use
+  CHECK(::sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
 }

@@ -78,7 +78,7 @@ TEST_CASE("ranks with fewer cores than they are wait by giving theirs away, othe
   patient.spin = 7us;
   patient.yield = 3ms;
   const auto as_told = [&](Communicator& world) {
-    require(idle(world).spin == 7us && idle(world).yield == 3007us, "Config::spin and yield are not kept to");
+    require(idle(world).spin == 7us && idle(world).yield == 3ms, "Config::spin and yield are not kept to");
   };
   run_ranks(1, as_told, patient);
   run_ranks(detail::cores_of_host() + 1, as_told, patient);

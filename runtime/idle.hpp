@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "runtime/clock.hpp"
@@ -61,9 +62,9 @@ class IdleHabits {
     if (after - before > kLongYield) {
       long_yield_ = after - before;
       brought_ = 0;
-      short_sleeps_ = 0;
       before_long_yield_ = yields;
       yields.none_until = after + yields.avoided;
+      yields.short_sleeps = 0;
       yields.avoided = std::min(2 * yields.avoided, kMostAvoided);
     } else {
       long_yield_ = Duration::zero();
@@ -84,11 +85,12 @@ class IdleHabits {
   /// after the other, say that the others have done with computing; the more of them are needed the more long yields
   /// there have been of late.
   void slept(Duration time) noexcept {
-    short_sleeps_ = time <= kLongYield ? short_sleeps_ + 1 : 0;
-    const auto long_yields = yields_[many_].avoided / kLeastAvoided;
-    if (short_sleeps_ < long_yields * long_yields / 2) return;
-    short_sleeps_ = 0;
-    yields_[many_].none_until = {};
+    Yields& yields = yields_[many_];
+    yields.short_sleeps = time <= kLongYield ? yields.short_sleeps + 1 : 0;
+    const auto long_yields = yields.avoided / kLeastAvoided;
+    if (yields.short_sleeps < long_yields * long_yields / 2) return;
+    yields.short_sleeps = 0;
+    yields.none_until = {};
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < yields_[many_].none_until; }
@@ -123,13 +125,13 @@ class IdleHabits {
   struct Yields {
     Time none_until{};
     Duration avoided = kLeastAvoided;
+    std::int64_t short_sleeps = 0;
   };
 
   bool useful_yield_ = false;  ///< the last one had somebody else go on, for a short time
   Duration long_yield_{};      ///< the last yield, if it was long and it is not known yet what it brought
   std::size_t brought_ = 0;
   Yields before_long_yield_;
-  std::int64_t short_sleeps_ = 0;
   std::array<Yields, 2> yields_;  ///< while few bytes are moved, while many are
   std::size_t many_ = 0;
 };
@@ -146,10 +148,7 @@ class Idle {
     if (polls_ == 0) return;
     polls_ = 0;
     // It has paid to spin if that would have bridged the wait; if not, somebody else may have needed this core.
-    const bool waited = std::exchange(waits_, false);
-    const Duration time = waited ? clock_.now() - since_ : Duration::zero();
-    if (std::exchange(slept_, false)) habits_.slept(time);
-    const bool pays = !waited || time < policy_.spin;
+    const bool pays = !std::exchange(waits_, false) || clock_.now() - since_ < policy_.spin;
     habits_.learn(pays, std::exchange(yielded_, false), policy_);
   }
 
@@ -169,8 +168,13 @@ class Idle {
     if (now - since_ < habits_.spin) return Step::spin;
     const bool yields = now - since_ < habits_.spin + policy_.yield;
     yielded_ = yields && !habits_.yields_are_long(now);
-    slept_ |= yields && !yielded_;
+    if (yields && !yielded_ && !asleep_since_) asleep_since_ = now;
     return yielded_ ? Step::yield : Step::sleep;
+  }
+
+  /// All is there that was waited for.
+  void over() noexcept {
+    if (asleep_since_) habits_.slept(clock_.now() - *asleep_since_);
   }
 
  private:
@@ -178,9 +182,9 @@ class Idle {
   const Clock& clock_;
   IdleHabits& habits_;
   int polls_ = 0;
-  bool waits_ = false;    ///< since then, longer than the first looks
-  bool yielded_ = false;  ///< before the last look
-  bool slept_ = false;    ///< where it would have yielded, were yields not long
+  bool waits_ = false;                ///< since then, longer than the first looks
+  bool yielded_ = false;              ///< before the last look
+  std::optional<Time> asleep_since_;  ///< at first; where it would have yielded, were yields not long
   Time since_{};
   Time looked_{};
 };

@@ -123,6 +123,7 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
     }
     give_way(lock);
   }
+  idle.over();
 }
 
 // Nothing moved. False: the deadline has passed.

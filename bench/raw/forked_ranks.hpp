@@ -8,7 +8,7 @@ namespace rondo::bench {
 /// std::system_error.
 int fork_ranks(int ranks);
 
-/// As fork(2), but for a child that ends with this process. Throws std::system_error.
+/// As fork(2), but for a child that ends with the thread that calls this. Throws std::system_error.
 pid_t fork_child();
 
 /// Rank 0: waits for the children. True if all ended well.

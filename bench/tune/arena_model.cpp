@@ -99,9 +99,9 @@ class Collected {
   }
   /// By those who wait for it, or whom they wait for, too.
   double pull(double bytes) const {
+    if (bytes == 0) return 0;
     const bool alike = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;
     const bool jointly = !alike && !question_.oversubscribed && bytes >= detail::ShmLink::kPullJointlyFrom;
-    if (bytes == 0) return 0;
     return (jointly ? others() / question_.ranks : 1) * bytes * model_.pull * kNanoseconds;
   }
 

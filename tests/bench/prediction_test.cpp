@@ -1,7 +1,9 @@
 #include "bench/tune/prediction.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "bench/tune/arena_model.hpp"
 #include "bench/tune/candidates.hpp"
@@ -75,6 +77,17 @@ TEST_CASE("blocks that are fetched are copied once, between two meetings", "[ben
     CHECK(arena_microseconds(question, Algorithm::adaptive, 2, kEasy) ==
           std::min(direct_time(question.collective, bytes, 2), fetched_time(question.collective, bytes, 2)));
   }
+}
+
+TEST_CASE("where nothing can be fetched, nothing of it is predicted", "[bench][tune]") {
+  ArenaModel forbidden = kEasy;
+  forbidden.pull = std::numeric_limits<double>::infinity();
+  const auto time = [&](Algorithm algorithm, std::uint64_t bytes) {
+    return arena_microseconds(on_one_host(Collective::all_gather, bytes, 2), algorithm, 2, forbidden).value();
+  };
+  CHECK(std::isinf(time(Algorithm::fetched, 1000)));
+  CHECK(time(Algorithm::fetched, 0) == about(2));
+  CHECK(time(Algorithm::adaptive, 1000) == time(Algorithm::direct, 1000));
 }
 
 TEST_CASE("ranks that share cores do the work of all, and take turns", "[bench][tune]") {

@@ -1,5 +1,7 @@
 #include "runtime/idle.hpp"
 
+#include <vector>
+
 #include "tests/support/catch.hpp"
 
 using namespace rondo::detail;
@@ -87,7 +89,7 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     }
     SECTION("and no long yield comes in between") {
       now = yield_for(clock, habits, 3ms);
-      habits.slept(100us);
+      for (int i = 0; i < 4 * kEnough - 1; ++i) habits.slept(100us);
       CHECK(habits.yields_are_long(now));
     }
   }
@@ -113,18 +115,38 @@ TEST_CASE("who slept for a short time, as yields were long, soon yields again", 
   SteppingClock clock;
   const IdlePolicy crowded = IdlePolicy::for_ranks(2, 1);
   IdleHabits habits(crowded);
-  Idle idle(crowded, clock, habits);
-  const auto wait = [&](Duration duration) {
-    clock.step = duration / 2;
+  const auto wait = [&] {
+    clock.step = 10us;
+    Idle idle(crowded, clock, habits);
     const Idle::Step step = idle.next(true);
-    idle.moved();
+    // Woken by others than the one that it waits for.
+    for (int i = 0; i < 10; ++i) {
+      idle.moved();
+      idle.next(true);
+    }
+    idle.over();
     return step;
   };
   yield_for(clock, habits, 3ms);
-  clock.step = 0ns;
-  CHECK(wait(100us) == Idle::Step::sleep);
-  CHECK(wait(100us) == Idle::Step::sleep);
-  CHECK(wait(100us) == Idle::Step::yield);
+  CHECK(wait() == Idle::Step::sleep);
+  CHECK(wait() == Idle::Step::sleep);
+  CHECK(wait() == Idle::Step::yield);
+}
+
+TEST_CASE("a wait yields for as long as it is told after it has spun", "[runtime][idle]") {
+  SteppingClock clock;
+  IdlePolicy policy;
+  policy.spin = policy.least_spin = 500us;
+  policy.yield = 1ms;
+  policy.polls = 0;
+  policy.look = 1s;
+  IdleHabits habits(policy);
+  Idle idle(policy, clock, habits);
+  clock.step = 200us;
+  std::vector<Idle::Step> steps;
+  for (int i = 0; i < 9; ++i) steps.push_back(idle.next(false));
+  using enum Idle::Step;
+  CHECK(steps == std::vector{spin, spin, spin, yield, yield, yield, yield, yield, sleep});
 }
 
 TEST_CASE("a crowded rank gives its core away after one look that was a system call", "[runtime][idle]") {

@@ -37,7 +37,7 @@ constexpr const char* kCompareFooter =
     "rondo runs with RONDO_TRANSPORT auto and tcp. On the path `default` every library takes what it takes by itself.\n"
     "`sockets`, `memory` and `model` are no libraries and not counted: every operation over bare TCP sockets; bare\n"
     "lines of shared memory, or for long data process_vm_readv, where that is all that a call takes; and what calls\n"
-    "take at least in the model of rondo-bench explain, with this machine's constants, measured in each round.\n"
+    "take in the model of rondo-bench explain, with this machine's constants, measured in each round.\n"
     "A loop that takes longer than --limit is cut, as `>10 s`, with it the larger sizes of its operation; nothing is\n"
     "cut or missing without a line that says so.\n"
     "Exit status: 0 good, 1 (with --fail-above) a cell above it or not measured on rondo, or no cell at all of a\n"

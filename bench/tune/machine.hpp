@@ -8,7 +8,7 @@
 namespace rondo::bench {
 
 /// The model's constants as they are here and now, with none of the library's protocols in them: what the model says
-/// with these the machine takes at least.
+/// with these is of the machine.
 class Machine {
  public:
   /// Nanoseconds a byte, where so many are in use: in a core's caches it takes less than beyond them. That a byte takes

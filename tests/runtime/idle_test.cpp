@@ -115,22 +115,28 @@ TEST_CASE("who slept for a short time, as yields were long, soon yields again", 
   SteppingClock clock;
   const IdlePolicy crowded = IdlePolicy::for_ranks(2, 1);
   IdleHabits habits(crowded);
-  const auto wait = [&] {
+  const auto wait = [&](int wakes) {
     clock.step = 10us;
     Idle idle(crowded, clock, habits);
     const Idle::Step step = idle.next(true);
     // Woken by others than the one that it waits for.
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < wakes; ++i) {
       idle.moved();
       idle.next(true);
     }
     idle.over();
     return step;
   };
-  yield_for(clock, habits, 3ms);
-  CHECK(wait() == Idle::Step::sleep);
-  CHECK(wait() == Idle::Step::sleep);
-  CHECK(wait() == Idle::Step::yield);
+  const Time long_ago = yield_for(clock, habits, 3ms);
+  CHECK(wait(10) == Idle::Step::sleep);
+  CHECK(wait(10) == Idle::Step::sleep);
+  CHECK(wait(10) == Idle::Step::yield);
+  CHECK_FALSE(habits.yields_are_long(long_ago));
+
+  habits.forget_long_yields();
+  const Time now = yield_for(clock, habits, 3ms);
+  for (int i = 0; i < 2; ++i) CHECK(wait(60) == Idle::Step::sleep);  // for more than 1 ms, all in all
+  CHECK(habits.yields_are_long(now));
 }
 
 TEST_CASE("a wait yields for as long as it is told after it has spun", "[runtime][idle]") {

@@ -18,7 +18,7 @@ enum class Awaits { nobody, root, all };
 
 /// What a rank does in one window, in microseconds: until it enters, after those that it awaits have entered, and after
 /// those have finished.
-struct Part {
+struct WindowPart {
   double before = 0;
   double after = 0;
   Awaits awaits = Awaits::all;
@@ -28,9 +28,9 @@ struct Part {
 };
 
 /// The parts of the root and of each other rank. Without a root all are the others.
-struct Parts {
-  Part root;
-  Part other;
+struct WindowParts {
+  WindowPart root;
+  WindowPart other;
   bool two_meetings = false;
 };
 
@@ -40,11 +40,11 @@ class Collected {
   Collected(const Question& question, const ArenaModel& model) : question_(question), model_(model) {}
 
   /// In a window of so many bytes of the vector, or of each block.
-  Parts direct(double bytes) const {
-    const Part combines{copy(bytes), combine(bytes, model_.access), Awaits::all};
-    const Part gives{copy(bytes), 0, Awaits::nobody};
-    const Part gives_all{copy(others() * bytes), 0, Awaits::nobody};
-    const Part gets{0, copy(bytes), Awaits::root};
+  WindowParts direct(double bytes) const {
+    const WindowPart combines{copy(bytes), combine(bytes, model_.access), Awaits::all};
+    const WindowPart gives{copy(bytes), 0, Awaits::nobody};
+    const WindowPart gives_all{copy(others() * bytes), 0, Awaits::nobody};
+    const WindowPart gets{0, copy(bytes), Awaits::root};
     switch (question_.collective) {
       case Collective::all_reduce: return {combines, combines};
       case Collective::reduce: return {{0, combine(bytes, model_.access), Awaits::all}, gives};
@@ -59,17 +59,17 @@ class Collected {
     }
   }
 
-  Parts sliced(double bytes) const {
+  WindowParts sliced(double bytes) const {
     const double slice = bytes / question_.ranks;
-    const Part told{copy(bytes - slice), combine(slice, model_.staged), Awaits::all, copy(bytes)};
-    Part other = told;
+    const WindowPart told{copy(bytes - slice), combine(slice, model_.staged), Awaits::all, copy(bytes)};
+    WindowPart other = told;
     if (question_.collective == Collective::reduce) other.last = 0;
     return {told, other, true};
   }
 
   /// Blocks, or whole vectors, that their readers fetch.
-  Parts fetched(double bytes) const {
-    const Part all{0, own(true) + pull(others() * bytes), Awaits::all};
+  WindowParts fetched(double bytes) const {
+    const WindowPart all{0, own(true) + pull(others() * bytes), Awaits::all};
     switch (question_.collective) {
       case Collective::broadcast:
       case Collective::scatter: return {{0, own(true), Awaits::all}, {0, pull(bytes), Awaits::all}, true};
@@ -89,7 +89,7 @@ class Collected {
  private:
   static constexpr double kNanoseconds = 1e-3;
 
-  static Parts alike(const Part& part) { return {part, part}; }
+  static WindowParts alike(const WindowPart& part) { return {part, part}; }
   double others() const { return question_.ranks - 1; }
   /// Between a rank's buffers and what the ranks share.
   double copy(double bytes) const { return bytes * (model_.access + model_.staged) * kNanoseconds; }
@@ -126,7 +126,7 @@ class ModelClock {
     other_ += other;
     work_ += root + others_ * other;
   }
-  void window(const Parts& parts) {
+  void window(const WindowParts& parts) {
     root_ += parts.root.before;
     other_ += parts.other.before;
     meet(parts);
@@ -140,7 +140,7 @@ class ModelClock {
   double time() const { return std::max({root_, other_, crowded_ ? work_ / cores_ : 0}); }
 
  private:
-  void meet(const Parts& parts) {
+  void meet(const WindowParts& parts) {
     const double all = std::max(root_, other_) + model_.meeting;
     if (parts.other.awaits == Awaits::root) other_ = std::max(other_, root_ + model_.meeting);
     if (parts.other.awaits == Awaits::all) other_ = all;

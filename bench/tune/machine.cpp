@@ -237,7 +237,8 @@ class Halves {
       });
     });
     constexpr double kNanoseconds = 1e3;
-    return took * kNanoseconds / static_cast<double>(times * (all / 4));
+    const std::uint64_t moved = times * (all / 4);
+    return took * kNanoseconds / static_cast<double>(moved);
   }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 
 #include "bench/checked.hpp"
 #include "bench/command_line.hpp"
+#include "bench/fork_child.hpp"
 #include "bench/program.hpp"
 #include "bench/settings.hpp"
 #include "transport/descriptor.hpp"
@@ -33,9 +33,7 @@ using detail::Descriptor;
 constexpr std::chrono::seconds kPatience{90};
 
 /// What the new process does until it is another program. Never returns.
-[[noreturn]] void become(std::vector<char*>& words, int board, int output, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);
+[[noreturn]] void become(std::vector<char*>& words, int board, int output) {
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
   if (board == Board::kDescriptor) {
@@ -58,9 +56,8 @@ class Member {
     checked(::pipe2(ends.data(), O_CLOEXEC), "pipe");
     output_ = Descriptor(ends[0]);
     const Descriptor their_end(ends[1]);
-    const pid_t parent = ::getpid();
-    process_ = checked(::fork(), "fork");
-    if (process_ == 0) become(words, board, their_end.get(), parent);
+    process_ = fork_child();
+    if (process_ == 0) become(words, board, their_end.get());
     life_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process_, 0)));
     if (!life_) end();
     checked(life_.get(), "pidfd_open");

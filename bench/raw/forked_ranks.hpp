@@ -1,15 +1,10 @@
 #pragma once
 
-#include <sys/types.h>
-
 namespace rondo::bench {
 
 /// Forks: the caller goes on as rank 0, its children, which end with it, return from here as the others. Throws
 /// std::system_error.
 int fork_ranks(int ranks);
-
-/// As fork(2), but for a child that ends with the thread that calls this. Throws std::system_error.
-pid_t fork_child();
 
 /// Rank 0: waits for the children. True if all ended well.
 bool join_ranks();

@@ -59,9 +59,8 @@ std::vector<std::pair<Choice, double>> measured(const ExplainSettings& settings)
 std::string alternatives(const ExplainSettings& settings, const Choice& chosen) {
   const auto times = settings.measure ? measured(settings) : std::vector<std::pair<Choice, double>>{};
   const Place& place = settings.place;
-  const int ranks = settings.question.ranks;
-  const std::uint64_t bytes = settings.question.bytes * static_cast<std::uint64_t>(ranks);
-  const Constants constants = settings.measure ? Machine().constants(bytes, ranks) : Constants();
+  const Question& question = settings.question;
+  const Constants constants = settings.measure ? Machine().constants(question.bytes, question.ranks) : Constants();
   std::string text = fmt::format("model{}: {}{}\n", settings.measure ? ", of this machine" : "",
                                  to_text(constants, place.path, place.cores),
                                  settings.allocate ? "       no buffer is allocated there\n" : "");

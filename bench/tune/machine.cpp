@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "bench/compare/core_distance.hpp"
+#include "bench/fork_child.hpp"
 #include "bench/raw/connection.hpp"
-#include "bench/raw/forked_ranks.hpp"
 #include "bench/statistics.hpp"
 #include "bench/two_cores.hpp"
 #include "runtime/arena_forming.hpp"
@@ -102,8 +102,7 @@ double least_of_trials(Trial trial) {
 }
 
 struct ShortCalls {
-  double send = 0;
-  double receive = 0;
+  double message = 0;
   double vain = 0;
 };
 
@@ -112,7 +111,7 @@ ShortCalls time_short_calls() {
   constexpr int kCalls = 2000;
   const auto [here, there] = connected();
   std::array<std::byte, 8> word{};
-  std::vector<double> clock, send, receive, vain;
+  std::vector<double> clock, message, vain;
   for (int call = 0; call < kCalls; ++call) {
     const int from = call % 2 == 0 ? here.get() : there.get();
     const int to = call % 2 == 0 ? there.get() : here.get();
@@ -122,14 +121,16 @@ ShortCalls time_short_calls() {
       into.push_back(microseconds_since(begin));
     };
     timed(clock, [] {});
-    timed(send, [&] { send_all(from, word); });
-    timed(receive, [&] { receive_all(to, word); });
+    timed(message, [&] {
+      send_all(from, word);
+      receive_all(to, word);
+    });
     timed(vain, [&] { return ::recv(to, word.data(), word.size(), MSG_DONTWAIT); });
   }
   const auto less_clock = [&](const std::vector<double>& times) {
     return std::max(summarise(times).p50 - summarise(clock).p50, 0.0);
   };
-  return {less_clock(send), less_clock(receive), less_clock(vain)};
+  return {less_clock(message), less_clock(vain)};
 }
 
 double time_one_way(const Cores& cores) {
@@ -286,10 +287,9 @@ Machine::Figures measured() {
   twin.rest();
   figures.line = least_of_trials(&CoreDistance::between_first_two_cores);
   const ShortCalls calls = time_short_calls();
-  figures.send = calls.send;
-  figures.receive = calls.receive;
+  figures.message = calls.message;
   figures.vain = calls.vain;
-  figures.one_way = cores ? time_one_way(cores) : calls.send + calls.receive;
+  figures.one_way = cores ? time_one_way(cores) : calls.message;
   std::uint64_t up_to = Halves::kMost;
   for (auto rates = figures.rates.rbegin(); rates != figures.rates.rend(); ++rates, up_to /= 8) {
     rates->up_to = up_to;
@@ -304,27 +304,27 @@ Machine::Figures measured() {
 
 Machine::Machine() : figures_(measured()) {}
 
-const Machine::Rates& Machine::rates_for(std::uint64_t bytes) const {
+const Machine::Rates& Machine::rates_for(std::uint64_t all) const {
   const auto& rates = figures_.rates;
-  const auto found = std::find_if(rates.begin(), rates.end(), [&](const Rates& one) { return bytes <= one.up_to; });
+  const auto found = std::find_if(rates.begin(), rates.end(), [&](const Rates& one) { return all <= one.up_to; });
   return found == rates.end() ? rates.back() : *found;
 }
 
 Constants Machine::constants(std::uint64_t bytes, int ranks) const {
-  const std::size_t staging = detail::staging_of_member(detail::Engine::Settings().staging_bytes, ranks);
-  const std::uint64_t shared = std::min<std::uint64_t>(bytes, staging * static_cast<std::size_t>(ranks));
-  const Rates& rates = rates_for(bytes);
+  const std::uint64_t staging = detail::staging_of_member(detail::Engine::Settings().staging_bytes, ranks);
+  const auto of_all = [ranks](std::uint64_t of_each) { return of_each * static_cast<std::uint64_t>(ranks); };
+  const Rates& rates = rates_for(of_all(bytes));
   constexpr double kPicoseconds = 1e3;
   Constants constants;
   constants.arena = {.call = 0,
                      .meeting = figures_.line,
                      .turn = figures_.turn,
                      .access = rates.access,
-                     .staged = rates_for(shared).access,
+                     .staged = rates_for(of_all(std::min(bytes, staging))).access,
                      .pull = rates.pull};
   constants.vain = figures_.vain;
   simulation::LogGP& tcp = constants.tcp;
-  tcp.overhead = tcp.gap = in_simulated_time((figures_.send + figures_.receive) / 2);
+  tcp.overhead = tcp.gap = in_simulated_time(figures_.message / 2);
   tcp.latency = std::max(in_simulated_time(figures_.one_way) - 2 * tcp.overhead, simulation::Time{0});
   tcp.gap_per_byte = rates.socket * kPicoseconds;
   // Two read, one written.

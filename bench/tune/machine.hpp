@@ -23,10 +23,9 @@ class Machine {
   struct Figures {
     double line = 0;     ///< of memory, from core to core; 0: there are not two
     double turn = 0;     ///< two processes yield a core to each other
-    double send = 0;     ///< of 8 B, through TCP on loopback
-    double receive = 0;  ///< of what is there
-    double vain = 0;     ///< a look where nothing is
-    double one_way = 0;  ///< both, from core to core
+    double message = 0;  ///< 8 B are sent through TCP on loopback, and received, on one core
+    double vain = 0;     ///< a look where nothing has come
+    double one_way = 0;  ///< 8 B through TCP from core to core
     std::array<Rates, 4> rates;
   };
 
@@ -35,11 +34,11 @@ class Machine {
   Machine();
   explicit Machine(const Figures& figures) : figures_(figures) {}
 
-  /// For ranks that have so many bytes together, counting the longest buffer of each.
+  /// For ranks of which each has so many bytes in its longest buffer.
   Constants constants(std::uint64_t bytes, int ranks) const;
 
  private:
-  const Rates& rates_for(std::uint64_t bytes) const;
+  const Rates& rates_for(std::uint64_t all) const;
 
   const Figures figures_;
 };

@@ -28,21 +28,11 @@ double one_way(std::uint64_t bytes, Path path, const Constants& constants) {
 
 }  // namespace
 
-bool has_model(const Loop& loop) {
-  switch (loop.operation) {
-    case Operation::latency:
-    case Operation::all_reduce:
-    case Operation::all_gather:
-    case Operation::reduce_scatter:
-    case Operation::all_to_all:
-    case Operation::barrier: return true;
-    default: return false;
-  }
-}
+bool has_model(const Loop& loop) { return loop.operation == Operation::latency || facts(loop.operation).synchronises; }
 
 double least_microseconds(const Loop& loop, int ranks, const Place& place, const Machine& machine) {
   const Question question = question_of(loop.operation, loop.bytes, place.path, ranks, place.cores);
-  const Constants constants = machine.constants(question.bytes * static_cast<std::uint64_t>(ranks), ranks);
+  const Constants constants = machine.constants(question.bytes, ranks);
   if (loop.operation == Operation::latency) return one_way(question.bytes, place.path, constants);
   double least = std::numeric_limits<double>::infinity();
   for (const Choice& choice : candidates_for(question)) {

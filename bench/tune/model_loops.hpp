@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "bench/compare/loop.hpp"
 #include "bench/tune/prediction.hpp"
 

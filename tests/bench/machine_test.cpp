@@ -26,8 +26,7 @@ Machine::Figures figures() {
   Machine::Figures figures;
   figures.line = 1;
   figures.turn = 10;
-  figures.send = 4;
-  figures.receive = 2;
+  figures.message = 6;
   figures.vain = 1;
   figures.one_way = 7;
   figures.rates = {{{256 * KiB, 0.01, 0.1, 0.2},
@@ -85,7 +84,7 @@ TEST_CASE("the constants are those of as many bytes as there are", "[bench][tune
   CHECK(microseconds(small.tcp.overhead) == about(3));
   CHECK(microseconds(small.tcp.latency) == about(1));
   CHECK(small.tcp.gap_per_byte == about(200));
-  const Constants large = machine.constants(16 * MiB, 2);
+  const Constants large = machine.constants(8 * MiB, 2);
   CHECK(large.arena.access == 0.04);
   CHECK(large.arena.staged == 0.02);  // of which there is less
   CHECK(machine.constants(kVast, 2).arena.access == 0.08);

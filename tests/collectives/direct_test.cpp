@@ -1,6 +1,8 @@
 // Collectives of ranks that share memory, where they differ from those by messages: steps that nobody ends with a
 // barrier, turns, the way back to messages. What they compute is tested with the others (collectives, operators).
 
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -16,6 +18,7 @@
 #include "runtime/engine.hpp"
 #include "tests/collectives/harmonic.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/on_core.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/rounds.hpp"
 
@@ -91,6 +94,17 @@ TEST_CASE("ranks that share memory from now on forget how long others took to st
     require(habits.yields_are_long(now), "not noticed");
     barrier(world, {.algorithm = Algorithm::direct});
     require(!habits.yields_are_long(now), "still remembered");
+  });
+}
+
+TEST_CASE("who waits for a root says on which core, too", "[collectives][direct]") {
+  const OnCore first(0);
+  run_ranks(4, [](Communicator& world) {
+    std::uint32_t word = 0;
+    for (int i = 0; i < 1000; ++i) broadcast(world, std::span(&word, 1), 0, {.algorithm = Algorithm::direct});
+    const detail::Arena* const arena = CommunicatorAccess::group(world, "").commons().arena();
+    require(arena != nullptr, "there is no arena");
+    require(world.rank() == 0 || arena->core_of(world.rank()) == ::sched_getcpu(), "it said nothing");
   });
 }
 

@@ -22,6 +22,7 @@
 #include "runtime/cores.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/collective_calls.hpp"
+#include "tests/support/on_core.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/stretches.hpp"
 
@@ -172,26 +173,6 @@ void check_everything(Communicator& world, bool one_core) {
       world, "all_reduce of 8 bytes", [&] { all_reduce(world, std::span(&value, 1), sum); }, one_core);
 }
 
-/// Keeps this thread, and those that it starts, on the one of its cores with this number.
-class OnCore {
- public:
-  explicit OnCore(int number) {
-    require(::sched_getaffinity(0, sizeof before_, &before_) == 0, "sched_getaffinity");
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    for (std::size_t core = 0; CPU_COUNT(&one) == 0; ++core) {
-      if (CPU_ISSET(core, &before_) && number-- == 0) CPU_SET(core, &one);
-    }
-    require(::sched_setaffinity(0, sizeof one, &one) == 0, "sched_setaffinity");
-  }
-  ~OnCore() { ::sched_setaffinity(0, sizeof before_, &before_); }
-  OnCore(const OnCore&) = delete;
-  OnCore& operator=(const OnCore&) = delete;
-
- private:
-  cpu_set_t before_;
-};
-
 }  // namespace
 
 TEST_CASE("short messages and collectives of ranks with a core each are no system call", "[runtime][system_calls]") {
@@ -223,4 +204,19 @@ TEST_CASE("nor are collectives of eight ranks that share two cores", "[runtime][
     const OnCore own(world.rank() % 2);
     check_collectives(world, true);
   });
+}
+
+TEST_CASE("ranks that are told to sleep instead of yielding do not yield", "[runtime][system_calls]") {
+  const OnCore first(0);
+  Config sleeping;
+  sleeping.yield = {};
+  run_ranks(
+      4,
+      [](Communicator& world) {
+        barrier(world);
+        yields = 0;
+        for (int i = 0; i < 100; ++i) barrier(world);
+        require(yields == 0, "it yielded");
+      },
+      sleeping);
 }

@@ -101,7 +101,7 @@ bool DirectPort::soon(Test done, int from, int to) {
     return true;
   }
   const IdlePolicy& policy = engine.settings().idle;
-  habits.expect(0);
+  habits.expect(0, group_.home_core());
   const auto core_is_wanted = [&] {
     arena_.wait_on_core(::sched_getcpu());
     if (call_.root >= 0) return true;
@@ -125,9 +125,7 @@ bool DirectPort::soon(Test done, int from, int to) {
       habits.learn(true, false, policy);
       continue;
     }
-    const Time before = now;
-    now = habits.yield(engine.clock(), before);
-    if (CoreBalance* const balance = team_.commons.balance()) balance->yielded(arena_, now, now - before);
+    now = habits.yield(engine.clock(), now);
     ++yields;
   }
   return false;

@@ -113,6 +113,15 @@ int place_in_crowd(std::span<const Address> addresses, int rank) {
   }));
 }
 
+std::vector<bool> core_mates(std::span<const Address> addresses, int rank) {
+  const Address& own = addresses[static_cast<std::size_t>(rank)];
+  std::vector<bool> mates;
+  for (const Address& other : addresses) {
+    mates.push_back(kernel_of(other.host_id) == kernel_of(own.host_id) && other.affinity == own.affinity);
+  }
+  return mates;
+}
+
 bool oversubscribed(std::span<const Address> addresses) {
   const auto all = crowds(addresses);
   return std::any_of(all.begin(), all.end(), [](const auto& kernel) { return kernel.second.shares_cores(); });

@@ -126,8 +126,8 @@ class Arena {
   }
   /// Whether `member` was last seen to wait on the core of this one, so that it may be in line for it. True if unknown.
   bool may_want_core(int member) const noexcept {
-    const std::uint32_t there = words_[member].core.load(std::memory_order_relaxed);
-    return there == 0 || there == words_[rank_].core.load(std::memory_order_relaxed);
+    const int there = core_of(member);
+    return there < 0 || there == core_of(rank_);
   }
 
  private:

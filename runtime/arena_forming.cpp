@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string_view>
-#include <vector>
 
-#include "runtime/cores.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/memory_sharing.hpp"
 
@@ -17,12 +15,6 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostStaging = std::size_t{768} << 10;
 constexpr std::size_t kLeastStaging = 4 * kPage;
-
-int ranks_of_host(const Engine::Settings& settings) {
-  const std::vector<int>& hosts = settings.hosts;
-  if (hosts.empty()) return settings.size;
-  return static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[static_cast<std::size_t>(settings.rank)]));
-}
 
 void tell(const Group& group, const Team& team) {
   const std::string_view how = team.commons.arena() ? "in" : "without";
@@ -59,8 +51,6 @@ Task form_arena(Operation& operation, Team& team) {
   tell(group, team);
   // While others mapped theirs, or were still being started, they computed; from here on they may not.
   operation.group().engine().progress().habits().forget_long_yields();
-  spread_over_cores(team.rank, team.size());
-  if (team.size() == ranks_of_host(operation.group().engine().settings())) team.commons.keep_balance(team.size());
 }
 
 }  // namespace rondo::detail

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "runtime/arena.hpp"
-#include "runtime/core_balance.hpp"
 #include "runtime/shared_regions.hpp"
 #include "runtime/trial.hpp"
 #include "transport/shared_stores.hpp"
@@ -50,10 +49,6 @@ class Commons {
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
 
-  /// Of ranks that wait in the arena. nullptr: it is not that of all ranks of this host.
-  CoreBalance* balance() noexcept { return balance_ ? &*balance_ : nullptr; }
-  void keep_balance(int members) { balance_.emplace(members); }
-
   /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Long ones are alike.
   Trial& trial(Collective collective, std::size_t bytes) {
     constexpr std::size_t kLong = std::size_t{1} << 20;
@@ -77,7 +72,6 @@ class Commons {
   std::string no_arena_;
   SharedRegions regions_;
   SharedStores stores_;
-  std::optional<CoreBalance> balance_;
   std::optional<bool> readable_;
   bool forbidden_ = false;
   std::map<std::pair<Collective, int>, Trial> trials_;

@@ -99,18 +99,13 @@ std::vector<int> own_cores() {
   return cores;
 }
 
-void move_to_core(int core) noexcept {
+bool move_to_core(int core) noexcept {
   cpu_set_t mine, one;
-  if (::sched_getaffinity(0, sizeof mine, &mine) != 0 || !CPU_ISSET(static_cast<std::size_t>(core), &mine)) return;
+  if (::sched_getaffinity(0, sizeof mine, &mine) != 0 || !CPU_ISSET(static_cast<std::size_t>(core), &mine))
+    return false;
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(core), &one);
-  if (::sched_setaffinity(0, sizeof one, &one) == 0) ::sched_setaffinity(0, sizeof mine, &mine);
-}
-
-void spread_over_cores(int place, int threads) {
-  const std::vector<int> cores = own_cores();
-  const auto count = static_cast<int>(cores.size());
-  if (count >= 2 && count <= threads) move_to_core(cores[static_cast<std::size_t>(place % count)]);
+  return ::sched_setaffinity(0, sizeof one, &one) == 0 && ::sched_setaffinity(0, sizeof mine, &mine) == 0;
 }
 
 }  // namespace rondo::detail

@@ -26,13 +26,7 @@ int cores_of_quota(std::string_view cpu_max);
 /// in v2 by the least quota of it and those above, in v1 by that of the mount; 0: no limit.
 int cores_of_cgroups(const std::string& root, const std::string& own_path);
 
-/// Moves this thread to a core, if it may use that, from where the system may move it on as before.
-void move_to_core(int core) noexcept;
-
-/// For a thread that is the one at this place of so many who need all cores that it may use: moves it to the one that
-/// it gets when they are dealt out in turn. The system may move it on, but threads that yield all the time it leaves
-/// where they are, however uneven that is, for a tenth of a second and longer. Nothing where there are cores to spare:
-/// there it knows better which of them to take.
-void spread_over_cores(int place, int threads);
+/// Moves this thread to a core, from where the system may move it on as before. False: it may not use that.
+bool move_to_core(int core) noexcept;
 
 }  // namespace rondo::detail

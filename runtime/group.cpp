@@ -27,6 +27,7 @@ Group::Group(Engine& engine, std::uint64_t id, std::vector<int> members)
   std::iota(everybody_.members.begin(), everybody_.members.end(), 0);
   everybody_.rank = rank_;
   find_hosts();
+  find_home_core();
 }
 
 void Group::find_hosts() {
@@ -39,6 +40,17 @@ void Group::find_hosts() {
   if (one_host_) return;
   hosts_.emplace(host_of, rank_);
   if (hosts_->count() == size()) hosts_.reset();
+}
+
+void Group::find_home_core() {
+  const auto& mates = engine_.settings().core_mates;
+  if (mates.empty() || rank_ < 0) return;
+  const auto shares_cores = [&](int rank) { return mates[static_cast<std::size_t>(rank)]; };
+  const auto own = members_.begin() + rank_;
+  const auto place = std::count_if(members_.begin(), own, shares_cores);
+  home_core_ =
+      rondo::detail::home_core(engine_.settings().cores, static_cast<std::size_t>(place),
+                               static_cast<std::size_t>(place + std::count_if(own, members_.end(), shares_cores)));
 }
 
 Group::~Group() {

@@ -97,6 +97,8 @@ class Group {
   Team& neighbours() noexcept { return hosts_ ? hosts_->within() : everybody_; }
   /// See `Link::rest`.
   bool rest(bool resting) noexcept;
+  /// On which core this rank is to wait in collectives; nothing: on any.
+  std::optional<int> home_core() const noexcept { return home_core_; }
 
   // Messages not yet complete.
   void add(Message& message) noexcept { messages_.push(message); }
@@ -139,6 +141,7 @@ class Group {
   static constexpr std::uint32_t kRemembered = 8;
 
   void find_hosts();
+  void find_home_core();
   void remember(std::uint32_t number, const Call& call) noexcept { calls_[number % kRemembered] = call; }
   Error more_than_asked(std::uint32_t number, const Call& call, int source) const;
   Error mismatch(std::uint32_t number, const Call& mine, int other, const std::string& theirs) const;
@@ -151,6 +154,7 @@ class Group {
   bool one_host_ = false;
   Team everybody_;
   std::optional<Hosts> hosts_;
+  std::optional<int> home_core_;
 
   List<ReceiveMessage, InMatcher> posted_[2];
   UnexpectedMessages unexpected_[2];

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/clock.hpp"
+#include "runtime/home_core.hpp"
 
 namespace rondo::detail {
 
@@ -39,7 +40,7 @@ struct IdlePolicy {
 /// What waiting has taught: it outlives the waits.
 class IdleHabits {
  public:
-  explicit IdleHabits(const IdlePolicy& policy) : spin(policy.spin) {}
+  explicit IdleHabits(const IdlePolicy& policy, const HomeCore& home = HomeCore()) : spin(policy.spin), home_(home) {}
 
   /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
   static constexpr Duration kLongYield = std::chrono::milliseconds(1);
@@ -59,7 +60,9 @@ class IdleHabits {
     const Time after = clock.now();
     Yields& yields = yields_[many_];
     useful_yield_ = after - before > kVainYield && after - before <= kLongYield;
+    if (useful_yield_) home_.found_waiting(after);
     if (after - before > kLongYield) {
+      home_.found_computing(after);
       long_yield_ = after - before;
       brought_ = 0;
       before_long_yield_ = yields;
@@ -80,6 +83,7 @@ class IdleHabits {
     if (brought_ < kWorthwhile * static_cast<std::size_t>(long_yield_ / kLongYield)) return;
     long_yield_ = Duration::zero();
     yields_[many_] = before_long_yield_;
+    home_.forget_computing();
   }
   /// A wait in which this rank slept, as yields are long, has had its news after so long. Some that are short, one
   /// after the other, say that the others have done with computing; the more of them are needed the more long yields
@@ -97,13 +101,18 @@ class IdleHabits {
 
   /// So many bytes are about to be moved. While they are many, and until all have them, the others are long at copying
   /// theirs; that teaches nothing about when they are few.
-  void expect(std::size_t bytes) noexcept {
+  /// `home`: the core for the waits until the next such call.
+  void expect(std::size_t bytes, std::optional<int> home = std::nullopt) noexcept {
+    home_.belong_to(home);
     constexpr std::size_t kMany = std::size_t{256} << 10;
     const std::size_t many = bytes >= kMany ? 1 : 0;
     if (std::exchange(many_, many) != many) long_yield_ = Duration::zero();
     if (many_ != 0) yields_[0] = {};
   }
-  void forget_long_yields() noexcept { yields_ = {}; }
+  void forget_long_yields() noexcept {
+    yields_ = {};
+    home_.forget_computing();
+  }
 
   /// A wait is over: whether it would have paid to spin through it, and whether it ended with a yield.
   void learn(bool spinning_pays, bool yielded, const IdlePolicy& policy) noexcept {
@@ -128,6 +137,7 @@ class IdleHabits {
     std::int64_t short_sleeps = 0;
   };
 
+  HomeCore home_;
   bool useful_yield_ = false;  ///< the last one had somebody else go on, for a short time
   Duration long_yield_{};      ///< the last yield, if it was long and it is not known yet what it brought
   std::size_t brought_ = 0;

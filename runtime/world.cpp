@@ -58,12 +58,12 @@ World::World(const Identity& identity, const Config& config)
   mesh_.open(control_, engine_);
   engine_.device().local_rank = identity.local_rank.value_or(mesh_.place_in_crowd());
   engine_.wait_as(idle_policy(mesh_.crowd(), config));
-  spread_over_cores(mesh_.place_in_crowd(), mesh_.crowd().ranks);
   engine_.use(control_);
   engine_.use(mesh_);
   std::vector<int> everybody(static_cast<std::size_t>(identity.size));
   std::iota(everybody.begin(), everybody.end(), 0);
-  engine_.make_group(kWorldId, std::move(everybody));
+  const Group& group = engine_.make_group(kWorldId, std::move(everybody));
+  if (group.home_core()) move_to_core(*group.home_core());
 }
 
 World::~World() {

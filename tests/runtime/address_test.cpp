@@ -108,3 +108,11 @@ TEST_CASE("ranks that are bound to cores have together what each may use", "[run
   CHECK_FALSE(oversubscribed(Ranks{bound("1"), bound("01")}));
   CHECK(oversubscribed(Ranks{bound("01"), bound("01"), on("b", 1)}));
 }
+
+TEST_CASE("ranks that may run on the same cores of a machine are mates", "[runtime][address]") {
+  const auto bound = [](const char* host, const char* affinity) { return Address{host, "", "", 4, affinity}; };
+  const std::vector<Address> ranks{bound("a/1", "11"), bound("a/1", "01"), bound("b/1", "11"), bound("a/2", "11")};
+  CHECK(core_mates(ranks, 0) == std::vector{true, false, false, true});
+  CHECK(core_mates(ranks, 1) == std::vector{false, true, false, false});
+  CHECK(core_mates(ranks, 2) == std::vector{false, false, true, false});
+}

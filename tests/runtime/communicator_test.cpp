@@ -9,6 +9,8 @@
 #include <rondo/communicator.hpp>
 #include <rondo/error.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -53,6 +55,22 @@ TEST_CASE("split makes a communicator per color, ordered by key, then by rank", 
     require(some.member() == (world.rank() != 1), "a negative color is no member");
     Communicator same = world.dup();
     require(same.rank() == world.rank() && same.size() == world.size(), "dup has the same ranks");
+  });
+}
+
+TEST_CASE("the members of each communicator are spread over the cores that they share", "[runtime][groups]") {
+  run_ranks(6, [](Communicator& world) {
+    // Rank 5 may run on others.
+    CommunicatorAccess::engine(world)->share_cores({3, 7}, {true, true, true, true, true, false});
+    const auto home_in = [](Communicator& communicator) {
+      return CommunicatorAccess::group(communicator, "").home_core().value_or(-1);
+    };
+    Communicator all = world.dup();
+    if (world.rank() < 5) require(home_in(all) == (world.rank() < 3 ? 3 : 7), "in all");
+    Communicator half = world.split(world.rank() % 2);  // 0 2 4 and 1 3 5
+    if (world.rank() < 5) require(home_in(half) == (world.rank() == 3 || world.rank() == 4 ? 7 : 3), "in a half");
+    Communicator others = world.split(world.rank() == 3 ? 1 : 0);
+    if (world.rank() == 3) require(home_in(others) == -1, "alone");
   });
 }
 

@@ -28,6 +28,46 @@ Time yield_for(SteppingClock& clock, IdleHabits& habits, Duration duration) {
 
 }  // namespace
 
+TEST_CASE("who yields to others that wait comes home, unless others compute", "[runtime][idle]") {
+  static int moves;
+  moves = 0;
+  SteppingClock clock;
+  IdleHabits habits(IdlePolicy{}, HomeCore([] { return 0; }, [](int) { return ++moves > 0; }));
+  habits.expect(0, 1);
+  yield_for(clock, habits, IdleHabits::kVainYield);  // nobody else was there
+  CHECK(moves == 0);
+  SECTION("at once") {
+    yield_for(clock, habits, IdleHabits::kLongYield);
+    CHECK(moves == 1);
+  }
+  SECTION("where that is of no matter to whom it waits for") {
+    habits.expect(0);
+    yield_for(clock, habits, 2us);
+    CHECK(moves == 0);
+  }
+  SECTION("after a while") {
+    yield_for(clock, habits, IdleHabits::kLongYield + 1us);
+    CHECK(moves == 0);
+    yield_for(clock, habits, IdleHabits::kLongYield);
+    CHECK(moves == 0);
+    SECTION("that passes") {
+      yield_for(clock, habits, IdleHabits::kLongYield);
+      CHECK(moves == 1);
+    }
+    SECTION("or that is forgotten") {
+      habits.forget_long_yields();
+      yield_for(clock, habits, 2us);
+      CHECK(moves == 1);
+    }
+    SECTION("or that was the others' work for this rank") {
+      yield_for(clock, habits, IdleHabits::kLongYield + 1us);
+      habits.brought(IdleHabits::kWorthwhile);
+      yield_for(clock, habits, 2us);
+      CHECK(moves == 1);
+    }
+  }
+}
+
 TEST_CASE("after a long yield none is tried for a while, for longer each time", "[runtime][idle]") {
   SteppingClock clock;
   IdleHabits habits(IdlePolicy{});

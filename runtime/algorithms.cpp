@@ -9,14 +9,14 @@ using enum Algorithm;
 using C = Collective;
 
 // The first of each list serves every operator.
-constexpr Algorithm kAllReduce[] = {recursive_doubling, tree, linear, ring, chain};
+constexpr Algorithm kAllReduce[] = {recursive_doubling, tree, linear, double_star, ring, chain};
 constexpr Algorithm kReduce[] = {tree, linear, ring, chain};
 constexpr Algorithm kBroadcast[] = {tree, chain, linear};
 constexpr Algorithm kScatter[] = {tree, linear};
 constexpr Algorithm kAllGather[] = {ring, bruck, linear};
 constexpr Algorithm kReduceScatter[] = {tree, ring, chain, linear};
 constexpr Algorithm kAllToAll[] = {pairwise, linear};
-constexpr Algorithm kBarrier[] = {dissemination, linear};
+constexpr Algorithm kBarrier[] = {dissemination, linear, double_star};
 constexpr Algorithm kDirect[] = {direct};
 constexpr Algorithm kDirectOrSliced[] = {direct, sliced};
 constexpr Algorithm kDirectOrFetched[] = {direct, fetched};

@@ -13,9 +13,11 @@ namespace {
 constexpr std::array<std::string_view, 12> kCollectives{"message",    "all_reduce", "reduce",     "broadcast",
                                                         "scatter",    "gather",     "all_gather", "reduce_scatter",
                                                         "all_to_all", "barrier",    "subgroup",   "allocate"};
-constexpr std::array<std::string_view, 15> kAlgorithms{
-    "automatic", "ring",   "tree",    "recursive_doubling", "chain",     "linear", "bruck", "pairwise", "dissemination",
-    "direct",    "sliced", "fetched", "adaptive",           "two_level", "leader"};
+constexpr std::array<std::string_view, 16> kAlgorithms{
+    "automatic",     "ring",        "tree",      "recursive_doubling",
+    "chain",         "linear",      "bruck",     "pairwise",
+    "dissemination", "double_star", "direct",    "sliced",
+    "fetched",       "adaptive",    "two_level", "leader"};
 constexpr std::array<std::string_view, 12> kReduceKinds{"none", "sum", "prod", "min",  "max", "avg",
                                                         "band", "bor", "bxor", "land", "lor", "custom"};
 

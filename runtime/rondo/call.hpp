@@ -36,6 +36,7 @@ enum class Algorithm : std::uint8_t {
   bruck,
   pairwise,
   dissemination,
+  double_star,
   direct,     ///< of ranks that share memory: everyone reads what the others lay out
   sliced,     ///< the same, each rank combining its slice for all
   fetched,    ///< of ranks that share memory: who needs a block has the system copy it out of its owner's memory

@@ -330,7 +330,7 @@ TEST_CASE("what is measured becomes rules", "[bench][process]") {
   REQUIRE(report["measured"].size() == 2);
   CHECK(report["measured"][0]["collective"] == "barrier");
   const auto& candidates = report["measured"][0]["candidates"];
-  CHECK(candidates.size() == 2);
+  CHECK(candidates.size() == 3);
   const auto best = std::min_element(candidates.begin(), candidates.end(), [](const auto& one, const auto& other) {
     return one["us"].template get<double>() < other["us"].template get<double>();
   });

@@ -77,10 +77,10 @@ TEST_CASE("rondo-sim takes all algorithms that a collective has", "[tools][sim]"
   int status = -1;
   const auto all = parse({"all_reduce"}, status);
   REQUIRE(all.has_value());
-  CHECK(all->algorithms.size() == 5);
+  CHECK(all->algorithms.size() == 6);
   const auto ordered = parse({"all_reduce", "--ordered"}, status);
   REQUIRE(ordered.has_value());
-  CHECK(ordered->algorithms.size() == 4);
+  CHECK(ordered->algorithms.size() == 5);
 }
 
 TEST_CASE("rondo-sim ends with status 2 on bad input, 0 on help", "[tools][sim]") {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <rondo/topology/dissemination.hpp>
+#include <rondo/topology/double_star.hpp>
 #include <rondo/topology/recursive_doubling.hpp>
 #include <rondo/topology/ring.hpp>
 #include <rondo/topology/tree.hpp>
@@ -30,6 +31,24 @@ TEST_CASE("a ring's send is its next rank's receive, and each rank ends with its
       }
       if (size > 1) CHECK(ring.reduce_recv(ring.steps() - 1) == rank);
       CHECK(ring.gather_send(0) == rank);
+    }
+  }
+}
+
+TEST_CASE("every rank is in one of two stars, each with half of the ranks in their order", "[collectives][star]") {
+  for (int size = 2; size <= 17; ++size) {
+    const DoubleStar first(0, size);
+    const DoubleStar second(first.end(), size);
+    CHECK((first.is_centre() && first.centre() == 0 && first.other_centre() == first.end()));
+    CHECK((second.is_centre() && second.centre() == first.end() && second.other_centre() == 0));
+    CHECK(second.end() == size);
+    CHECK(first.end() - 1 == most_leaves(size));
+    CHECK((size - first.end() == first.end() || size - first.end() == first.end() - 1));
+    for (int rank = 0; rank < size; ++rank) {
+      const DoubleStar star(rank, size);
+      const DoubleStar& mine = rank < first.end() ? first : second;
+      CHECK(star.is_centre() == (rank == mine.centre()));
+      CHECK((star.centre() == mine.centre() && star.end() == mine.end()));
     }
   }
 }

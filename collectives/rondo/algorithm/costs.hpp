@@ -14,6 +14,7 @@ constexpr Cost cost_of(Collective collective, Algorithm algorithm, const Shape& 
     case detail::pair_of(Collective::all_reduce, Algorithm::recursive_doubling):
       return recursive_doubling_all_reduce_cost(shape);
     case detail::pair_of(Collective::all_reduce, Algorithm::linear): return linear_all_reduce_cost(shape);
+    case detail::pair_of(Collective::all_reduce, Algorithm::double_star): return double_star_all_reduce_cost(shape);
     case detail::pair_of(Collective::all_reduce, Algorithm::chain): return chain_all_reduce_cost(shape);
     case detail::pair_of(Collective::reduce, Algorithm::ring): return ring_reduce_cost(shape);
     case detail::pair_of(Collective::reduce, Algorithm::tree): return tree_reduce_cost(shape);
@@ -37,6 +38,7 @@ constexpr Cost cost_of(Collective collective, Algorithm algorithm, const Shape& 
     case detail::pair_of(Collective::all_to_all, Algorithm::linear): return linear_all_to_all_cost(shape);
     case detail::pair_of(Collective::barrier, Algorithm::dissemination): return dissemination_barrier_cost(shape);
     case detail::pair_of(Collective::barrier, Algorithm::linear): return linear_barrier_cost(shape);
+    case detail::pair_of(Collective::barrier, Algorithm::double_star): return double_star_barrier_cost(shape);
     default: return {};
   }
 }

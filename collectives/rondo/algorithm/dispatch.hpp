@@ -8,6 +8,8 @@
 #include <rondo/algorithm/chain_reduce.hpp>
 #include <rondo/algorithm/chain_reduce_scatter.hpp>
 #include <rondo/algorithm/dissemination_barrier.hpp>
+#include <rondo/algorithm/double_star_all_reduce.hpp>
+#include <rondo/algorithm/double_star_barrier.hpp>
 #include <rondo/algorithm/linear_all_gather.hpp>
 #include <rondo/algorithm/linear_all_reduce.hpp>
 #include <rondo/algorithm/linear_all_to_all.hpp>
@@ -62,6 +64,7 @@ Task run_collective(P& port, const Plan& plan) {
     case detail::pair_of(Collective::all_reduce, Algorithm::recursive_doubling):
       return recursive_doubling_all_reduce(port, plan);
     case detail::pair_of(Collective::all_reduce, Algorithm::linear): return linear_all_reduce(port, plan);
+    case detail::pair_of(Collective::all_reduce, Algorithm::double_star): return double_star_all_reduce(port, plan);
     case detail::pair_of(Collective::all_reduce, Algorithm::chain): return chain_all_reduce(port, plan);
     case detail::pair_of(Collective::reduce, Algorithm::ring): return ring_reduce(port, plan);
     case detail::pair_of(Collective::reduce, Algorithm::tree): return tree_reduce(port, plan);
@@ -85,6 +88,7 @@ Task run_collective(P& port, const Plan& plan) {
     case detail::pair_of(Collective::all_to_all, Algorithm::linear): return linear_all_to_all(port, plan);
     case detail::pair_of(Collective::barrier, Algorithm::dissemination): return dissemination_barrier(port, plan);
     case detail::pair_of(Collective::barrier, Algorithm::linear): return linear_barrier(port, plan);
+    case detail::pair_of(Collective::barrier, Algorithm::double_star): return double_star_barrier(port, plan);
     default: throw std::invalid_argument("run_collective: no such algorithm of this collective");
   }
 }

@@ -21,10 +21,11 @@ using C = Collective;
 //
 //     rondo-bench tune --rounds 3 --seconds 0.015
 //
-// A line gave way where another was ahead by more than 5% in all of them, or in the mean by more than a bad run could
-// tell, and then in a job of several loops, too: tune gives each choice a job of its own, and over TCP tree takes less
-// after others than by itself. The lines for more ranks follow the algorithms' costs. A chunk of 64 KiB stays in a
-// core's cache on its way through the kernel; one of 256 KiB is a fourth of the calls.
+// and over TCP with 4 and 8 ranks, and double_star with 3, 6 and 16, once more since ranks that share cores come back
+// to one each (three runs, and one). A line gave way where another was ahead by more than 5% in all of them, or in the
+// mean by more than a bad run could tell, and then in a job of several loops, too: tune gives each choice a job of its
+// own, and over TCP tree takes less after others than by itself. The lines for more ranks follow the algorithms' costs.
+// A chunk of 64 KiB stays in a core's cache on its way through the kernel; one of 256 KiB is a fourth of the calls.
 //
 // In one thing the table does not follow: call after call, where ranks run ahead, chain took less than tree for
 // broadcast over TCP of ranks that share cores, 0.5 to 0.9 of it. A single call, which somebody waits for, takes up to
@@ -83,15 +84,12 @@ constexpr TuningRule kTable[] = {
 
     {C::all_reduce, 256 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
-    {C::all_reduce, 32 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
-    {C::all_reduce, 128 * KiB, 4, 4, Crowd::oversubscribed, {recursive_doubling, 0}},
-    {C::all_reduce, 512 * KiB, 3, 4, Crowd::oversubscribed, {tree, 256 * KiB}},
-    {C::all_reduce, 32 * KiB, 5, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::all_reduce, 512 * KiB, 5, 8, Crowd::oversubscribed, {tree, 0}},
-    {C::all_reduce, 128 * KiB, 9, 16, Crowd::oversubscribed, {tree, 0}},
+    {C::all_reduce, 512 * KiB, 3, 16, Crowd::oversubscribed, {double_star, 0}},
+    {C::all_reduce, 1 * MiB, 3, 8, Crowd::oversubscribed, {double_star, 0}},
     {C::all_reduce, 1 * MiB, 9, 16, Crowd::oversubscribed, {tree, 256 * KiB}},
-    {C::all_reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {ring, 256 * KiB}},
+    {C::all_reduce, kAnyBytes, 3, 4, Crowd::oversubscribed, {ring, 256 * KiB}},
     {C::all_reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 256 * KiB}},
+    {C::all_reduce, 32 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::all_reduce, 8 * KiB, 17, kAnyRanks, Crowd::oversubscribed, {tree, 0}},
     {C::all_reduce, 16 * KiB, 3, 8, Crowd::any, {recursive_doubling, 0}},
     {C::all_reduce, 64 * KiB, 9, 64, Crowd::any, {recursive_doubling, 0}},
@@ -101,7 +99,8 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
-    {C::reduce, 2 * KiB, 3, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce, 2 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce, 256, 5, 8, Crowd::oversubscribed, {linear, 0}},
     {C::reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 1 * MiB}},
     {C::reduce, 8 * KiB, 9, 16, Crowd::oversubscribed, {linear, 0}},
     {C::reduce, kAnyBytes, 1, 2, Crowd::any, {linear, 1 * MiB}},
@@ -139,7 +138,8 @@ constexpr TuningRule kTable[] = {
     {C::all_gather, kAnyBytes, 5, 8, Crowd::oversubscribed, {ring, 256 * KiB}},
     {C::all_gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
 
-    {C::reduce_scatter, 512 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce_scatter, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce_scatter, 512 * KiB, 5, 8, Crowd::oversubscribed, {tree, 0}},
     {C::reduce_scatter, 64 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::reduce_scatter, kAnyBytes, 3, 8, Crowd::oversubscribed, {ring, 256 * KiB}},
     {C::reduce_scatter, 16 * KiB, 3, 4, Crowd::any, {tree, 0}},
@@ -154,7 +154,7 @@ constexpr TuningRule kTable[] = {
     {C::all_to_all, 32 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 8 * KiB}},
-    {C::barrier, kAnyBytes, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::barrier, kAnyBytes, 3, 16, Crowd::oversubscribed, {double_star, 0}},
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -90,8 +91,7 @@ int usable_cores() {
   return std::max(1, limit > 0 ? std::min(count, limit) : count);
 }
 
-std::vector<int> own_cores() {
-  const std::string affinity = own_affinity();
+std::vector<int> cores_of_affinity(std::string_view affinity) {
   std::vector<int> cores;
   for (std::size_t core = 0; core < affinity.size(); ++core) {
     if (affinity[core] == '1') cores.push_back(static_cast<int>(core));
@@ -100,12 +100,18 @@ std::vector<int> own_cores() {
 }
 
 bool move_to_core(int core) noexcept {
-  cpu_set_t mine, one;
+  cpu_set_t mine, one, now;
   if (::sched_getaffinity(0, sizeof mine, &mine) != 0 || !CPU_ISSET(static_cast<std::size_t>(core), &mine))
     return false;
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(core), &one);
-  return ::sched_setaffinity(0, sizeof one, &one) == 0 && ::sched_setaffinity(0, sizeof mine, &mine) == 0;
+  if (::sched_setaffinity(0, sizeof one, &one) != 0) return false;
+  // It had to wait for its turn there.
+  if (::sched_getaffinity(0, sizeof now, &now) == 0 && !CPU_EQUAL(&now, &one)) return false;
+  if (::sched_setaffinity(0, sizeof mine, &mine) == 0) return true;
+  std::memset(&mine, 0xff, sizeof mine);  // those cores are no longer to be had: all that are
+  ::sched_setaffinity(0, sizeof mine, &mine);
+  return false;
 }
 
 }  // namespace rondo::detail

@@ -12,8 +12,9 @@ int usable_cores();
 /// The cores that this process may use, by number: "101" are the first and the third. Not cut to any quota.
 std::string own_affinity();
 
-/// The same as a list.
-std::vector<int> own_cores();
+/// The numbers of the cores of such a text.
+std::vector<int> cores_of_affinity(std::string_view affinity);
+inline std::vector<int> own_cores() { return cores_of_affinity(own_affinity()); }
 
 /// Cores that the processes of this host or container can use together: online, and within the CPU quota. Other than
 /// `usable_cores` the same for all of them, whatever each is bound to.
@@ -26,7 +27,9 @@ int cores_of_quota(std::string_view cpu_max);
 /// in v2 by the least quota of it and those above, in v1 by that of the mount; 0: no limit.
 int cores_of_cgroups(const std::string& root, const std::string& own_path);
 
-/// Moves this thread to a core, from where the system may move it on as before. False: it may not use that.
+/// Moves this thread to a core, from where the system may move it on as before. False: it may not use that, or has been
+/// bound by somebody else meanwhile. To the system the thread has then asked for the cores that it could use until now:
+/// those that its cpuset gains afterwards it does not get by itself.
 bool move_to_core(int core) noexcept;
 
 }  // namespace rondo::detail

@@ -45,12 +45,16 @@ void Group::find_hosts() {
 void Group::find_home_core() {
   const auto& mates = engine_.settings().core_mates;
   if (mates.empty() || rank_ < 0) return;
-  const auto shares_cores = [&](int rank) { return mates[static_cast<std::size_t>(rank)]; };
-  const auto own = members_.begin() + rank_;
-  const auto place = std::count_if(members_.begin(), own, shares_cores);
-  home_core_ =
-      rondo::detail::home_core(engine_.settings().cores, static_cast<std::size_t>(place),
-                               static_cast<std::size_t>(place + std::count_if(own, members_.end(), shares_cores)));
+  const auto is_mate = [&](int rank) { return mates[static_cast<std::size_t>(rank)]; };
+  std::vector<std::size_t> places;
+  std::size_t own = 0;
+  for (const int rank : members_) {
+    if (rank == world_rank(rank_)) own = places.size();
+    if (is_mate(rank))
+      places.push_back(static_cast<std::size_t>(std::count(mates.begin(), mates.begin() + rank, true)));
+  }
+  home_core_ = rondo::detail::home_core(engine_.settings().cores, places, own,
+                                        static_cast<std::size_t>(std::count(mates.begin(), mates.end(), true)));
 }
 
 Group::~Group() {

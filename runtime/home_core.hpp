@@ -13,13 +13,19 @@
 
 namespace rondo::detail {
 
-/// The core for a rank that is the one at this place of `ranks` that share `cores`: the first ranks have the first
-/// core, and so on, as many on each as on another, or one more. Nothing where there are cores to spare: there the
-/// system knows better which of them to take.
-inline std::optional<int> home_core(std::span<const int> cores, std::size_t place, std::size_t ranks) {
-  if (cores.size() < 2 || ranks < cores.size()) return std::nullopt;
-  return cores[place * cores.size() / ranks];
+/// Which of so many cores a rank has that is the one at this place of so many ranks: the first ranks the first core,
+/// and so on, each core as many as another, or one more.
+constexpr std::size_t dealt_core(std::size_t cores, std::size_t place, std::size_t ranks) {
+  return place * cores / ranks;
 }
+
+/// The core on which a rank is to wait in the collectives of a communicator. `cores`: which it may use. `places`: of
+/// the members that may use the same ones, among the `ranks` of the world that may; this rank's own is the one at
+/// `own`. Where the world's cores are even for the members, too, those: communicators that are at work at the same
+/// time, or in turn, then do not pull against each other. Nothing where there are cores to spare: there the system
+/// knows better which of them to take.
+std::optional<int> home_core(std::span<const int> cores, std::span<const std::size_t> places, std::size_t own,
+                             std::size_t ranks);
 
 /// Where ranks share cores, the one that this rank comes back to. While they yield to each other all the time the
 /// system takes every core for busy: it moves them about, and leaves one core with more of them than another, which is
@@ -38,15 +44,18 @@ class HomeCore {
   /// From now on, without a core to none.
   void belong_to(std::optional<int> core) noexcept { core_ = core; }
 
-  /// A yield had somebody else go on, and was soon over: others wait on this core, too.
-  void found_waiting(Time now) {
-    if (!core_ || bound_ || now < next_look_) return;
-    if (where_() == *core_) {
+  /// A yield had somebody else go on, and was soon over: others wait on this core, too. Whether it has moved, or tried
+  /// to, which takes time.
+  bool found_waiting(Time now) {
+    if (!core_ || now < next_look_) return false;
+    const bool at_home = where_() == *core_;
+    if (at_home) {
       between_looks_ = std::max(between_looks_ / 2, kBetweenLooks);
-    } else {
-      bound_ = !move_(*core_);
+    } else if (!move_(*core_)) {
+      between_looks_ = kMostBetweenLooks;  // this thread has been bound to others
     }
     next_look_ = now + between_looks_;
+    return !at_home;
   }
   /// A yield took long: others compute on this core, and how those are spread is the system's business. The more often
   /// they are met, the longer nothing is done, until this rank is found at home.
@@ -63,7 +72,6 @@ class HomeCore {
   Where where_;
   Move move_;
   std::optional<int> core_;
-  bool bound_ = false;  ///< to other cores, since they were agreed upon
   Time next_look_{};
   Duration between_looks_ = kBetweenLooks;
 };

@@ -53,14 +53,13 @@ class IdleHabits {
   static constexpr Duration kLeastAvoided = std::chrono::milliseconds(2);
   static constexpr Duration kMostAvoided = std::chrono::seconds(1);
 
-  /// Gives the core away, to be had back after everybody else on it; remembers when that took long. Takes and returns
-  /// what time it is.
+  /// Gives the core away, to be had back after everybody else on it; remembers when that took long. May come back on
+  /// another one. Takes and returns what time it is.
   Time yield(const Clock& clock, Time before) {
     ::sched_yield();
-    const Time after = clock.now();
+    Time after = clock.now();
     Yields& yields = yields_[many_];
     useful_yield_ = after - before > kVainYield && after - before <= kLongYield;
-    if (useful_yield_) home_.found_waiting(after);
     if (after - before > kLongYield) {
       home_.found_computing(after);
       long_yield_ = after - before;
@@ -72,6 +71,7 @@ class IdleHabits {
     } else {
       long_yield_ = Duration::zero();
       yields.avoided = std::max(yields.avoided - yields.avoided / 64, kLeastAvoided);
+      if (useful_yield_ && home_.found_waiting(after)) after = clock.now();
     }
     return after;
   }
@@ -106,7 +106,10 @@ class IdleHabits {
     home_.belong_to(home);
     constexpr std::size_t kMany = std::size_t{256} << 10;
     const std::size_t many = bytes >= kMany ? 1 : 0;
-    if (std::exchange(many_, many) != many) long_yield_ = Duration::zero();
+    if (std::exchange(many_, many) != many) {
+      long_yield_ = Duration::zero();
+      if (many_ == 0) home_.forget_computing();
+    }
     if (many_ != 0) yields_[0] = {};
   }
   void forget_long_yields() noexcept {

@@ -23,6 +23,8 @@ namespace {
 constexpr Algorithm kAllReduce[] = {Algorithm::recursive_doubling,
                                     Algorithm::tree,
                                     Algorithm::linear,
+                                    Algorithm::double_star,
+                                    Algorithm::chain,
                                     Algorithm::ring,
                                     Algorithm::direct,
                                     Algorithm::sliced};

@@ -37,18 +37,14 @@ TEST_CASE("a ring's send is its next rank's receive, and each rank ends with its
 
 TEST_CASE("every rank is in one of two stars, each with half of the ranks in their order", "[collectives][star]") {
   for (int size = 2; size <= 17; ++size) {
-    const DoubleStar first(0, size);
-    const DoubleStar second(first.end(), size);
-    CHECK((first.is_centre() && first.centre() == 0 && first.other_centre() == first.end()));
-    CHECK((second.is_centre() && second.centre() == first.end() && second.other_centre() == 0));
-    CHECK(second.end() == size);
-    CHECK(first.end() - 1 == most_leaves(size));
-    CHECK((size - first.end() == first.end() || size - first.end() == first.end() - 1));
+    const int half = (size + 1) / 2;
     for (int rank = 0; rank < size; ++rank) {
       const DoubleStar star(rank, size);
-      const DoubleStar& mine = rank < first.end() ? first : second;
-      CHECK(star.is_centre() == (rank == mine.centre()));
-      CHECK((star.centre() == mine.centre() && star.end() == mine.end()));
+      const bool in_first = rank < half;
+      CHECK(star.centre() == (in_first ? 0 : half));
+      CHECK(star.other_centre() == (in_first ? half : 0));
+      CHECK(star.is_centre() == (rank == 0 || rank == half));
+      CHECK(star.centre() + star.leaves() + 1 == (in_first ? half : size));
     }
   }
 }

@@ -1,4 +1,5 @@
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/on_core.hpp"
 #include "tests/support/ranks.hpp"
 
 using namespace rondo;
@@ -61,7 +63,9 @@ TEST_CASE("split makes a communicator per color, ordered by key, then by rank", 
 TEST_CASE("the members of each communicator are spread over the cores that they share", "[runtime][groups]") {
   run_ranks(6, [](Communicator& world) {
     // Rank 5 may run on others.
-    CommunicatorAccess::engine(world)->share_cores({3, 7}, {true, true, true, true, true, false});
+    std::vector<bool> mates(6, world.rank() < 5);
+    mates[5] = !mates[5];
+    CommunicatorAccess::engine(world)->share_cores({3, 7}, mates);
     const auto home_in = [](Communicator& communicator) {
       return CommunicatorAccess::group(communicator, "").home_core().value_or(-1);
     };
@@ -72,6 +76,30 @@ TEST_CASE("the members of each communicator are spread over the cores that they 
     Communicator others = world.split(world.rank() == 3 ? 1 : 0);
     if (world.rank() == 3) require(home_in(others) == -1, "alone");
   });
+}
+
+TEST_CASE("who waits in a collective goes to its core, whatever carries that", "[runtime][groups]") {
+  Config config;
+  config.transport = GENERATE(Transport::tcp, Transport::shm);
+  const OnCore together(0);
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        static thread_local int went_to;
+        went_to = -1;
+        detail::Engine& engine = *CommunicatorAccess::engine(world);
+        engine.share_cores({3, 7}, {true, true});
+        Communicator both = world.dup();
+        const auto nowhere = [] { return -1; };
+        const auto go = [](int core) { return (went_to = core) >= 0; };
+        engine.progress().habits() = detail::IdleHabits(engine.settings().idle, detail::HomeCore(nowhere, go));
+        const auto until = std::chrono::steady_clock::now() + 10s;
+        const int home = world.rank() == 0 ? 3 : 7;
+        const auto said = [&] { return went_to == home ? 1 : std::chrono::steady_clock::now() < until ? 0 : 2; };
+        while (sum_of_ranks(both, said()) < 2) continue;
+        require(went_to == home, "went to " + std::to_string(went_to));
+      },
+      config);
 }
 
 TEST_CASE("groups that overlap and run at the same time do not cross messages", "[runtime][groups]") {

@@ -1,6 +1,7 @@
 #include "runtime/home_core.hpp"
 
 #include <chrono>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,21 @@ using namespace rondo::detail;
 using std::chrono::milliseconds;
 
 namespace {
+
+using Homes = std::vector<std::optional<int>>;
+constexpr std::optional<int> kNone;
+
+std::vector<std::size_t> all_places(std::size_t ranks) {
+  std::vector<std::size_t> places(ranks);
+  std::iota(places.begin(), places.end(), std::size_t{0});
+  return places;
+}
+
+Homes homes_of(const std::vector<int>& cores, const std::vector<std::size_t>& places, std::size_t ranks) {
+  Homes all;
+  for (std::size_t own = 0; own < places.size(); ++own) all.push_back(home_core(cores, places, own, ranks));
+  return all;
+}
 
 /// A rank whose home is core 3.
 class Rank {
@@ -21,7 +37,7 @@ class Rank {
     bound = false;
   }
   void belong_to(std::optional<int> core) { home_.belong_to(core); }
-  void find_waiting(Duration after) { home_.found_waiting(now_ += after); }
+  bool find_waiting(Duration after) { return home_.found_waiting(now_ += after); }
   void find_computing(Duration after) { home_.found_computing(now_ += after); }
   /// In so long, in which others wait on its core, and something takes it away again whenever it is home.
   int moves_in(Duration time) {
@@ -52,20 +68,28 @@ class Rank {
 
 }  // namespace
 
-TEST_CASE("ranks that need all cores have one each to come back to, neighbours the same", "[runtime][cores]") {
-  using Homes = std::vector<std::optional<int>>;
+TEST_CASE("ranks that need all cores are dealt out to them, neighbours to the same", "[runtime][cores]") {
   const auto homes = [](const std::vector<int>& cores, std::size_t ranks) {
-    Homes all;
-    for (std::size_t place = 0; place < ranks; ++place) all.push_back(home_core(cores, place, ranks));
-    return all;
+    return homes_of(cores, all_places(ranks), ranks);
   };
   CHECK(homes({0, 1}, 4) == Homes{0, 0, 1, 1});
   CHECK(homes({1, 3}, 2) == Homes{1, 3});
   CHECK(homes({0, 2, 3}, 7) == Homes{0, 0, 0, 2, 2, 3, 3});
-  const std::optional<int> none;
-  CHECK(homes({0, 1, 2}, 2) == Homes{none, none});  // cores to spare
-  CHECK(homes({0}, 2) == Homes{none, none});
-  CHECK(homes({}, 2) == Homes{none, none});
+  CHECK(homes({0, 1, 2}, 2) == Homes{kNone, kNone});  // cores to spare
+  CHECK(homes({0}, 2) == Homes{kNone, kNone});
+  CHECK(homes({}, 2) == Homes{kNone, kNone});
+}
+
+TEST_CASE("members of a communicator wait where they do in the world, if that is even", "[runtime][cores]") {
+  CHECK(homes_of({0, 1}, {0, 2, 4, 6}, 8) == Homes{0, 0, 1, 1});
+  CHECK(homes_of({0, 1}, {3, 7}, 8) == Homes{0, 1});
+  CHECK(homes_of({0, 1}, {3, 4, 5}, 9) == Homes{0, 0, 1});
+  SECTION("if not, as many on each core, and another one has more of the next group") {
+    CHECK(homes_of({0, 1}, {0, 1, 2, 3}, 8) == Homes{0, 0, 1, 1});
+    CHECK(homes_of({0, 1}, {4, 5, 6, 7}, 8) == Homes{1, 1, 0, 0});
+    CHECK(homes_of({0, 1}, {0, 1, 2}, 6) == Homes{0, 0, 1});
+    CHECK(homes_of({0, 1}, {3, 4, 5}, 6) == Homes{1, 1, 0});
+  }
 }
 
 TEST_CASE("a rank that finds others waiting on another core goes home, once in a while", "[runtime][cores]") {
@@ -98,12 +122,13 @@ TEST_CASE("a rank that belongs to no core stays where it is", "[runtime][cores]"
   rank.belong_to(std::nullopt);
   CHECK(rank.moves_in(milliseconds(20)) == 0);
   rank.belong_to(5);
-  rank.find_waiting(milliseconds(1));
+  CHECK(rank.find_waiting(milliseconds(1)));
   CHECK(Rank::here == 5);
+  CHECK_FALSE(rank.find_waiting(milliseconds(1)));
 }
 
-TEST_CASE("a rank that has been bound to other cores does not try again", "[runtime][cores]") {
+TEST_CASE("a rank that has been bound to other cores tries again once a second", "[runtime][cores]") {
   Rank rank(0);
   Rank::bound = true;
-  CHECK(rank.moves_in(milliseconds(20)) == 1);
+  CHECK(rank.moves_in(5 * HomeCore::kMostBetweenLooks) == 5);
 }

@@ -54,6 +54,13 @@ TEST_CASE("who yields to others that wait comes home, unless others compute", "[
       yield_for(clock, habits, IdleHabits::kLongYield);
       CHECK(moves == 1);
     }
+    SECTION("or as many bytes were moved, and now are few") {
+      habits.expect(std::size_t{1} << 20, 1);
+      yield_for(clock, habits, IdleHabits::kLongYield + 1us);
+      habits.expect(0, 1);
+      yield_for(clock, habits, 2us);
+      CHECK(moves == 1);
+    }
     SECTION("or that is forgotten") {
       habits.forget_long_yields();
       yield_for(clock, habits, 2us);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include <rondo/algorithm/linear_scatter.hpp>
 #include <rondo/blocks.hpp>
 #include <rondo/cost.hpp>
 #include <rondo/pipeline.hpp>
@@ -10,15 +11,15 @@
 namespace rondo {
 
 /// The leaves of two stars send to their centres, which exchange what they have combined, always in rank order, and
-/// send the result back. As few messages as a star has, half as many at its busiest rank: the one to take for little
-/// data where ranks outnumber cores, and each half has its own.
+/// send the result back. As few messages as one star has, with half as many at the busiest rank: the one to take where
+/// ranks outnumber cores, and each half of the ranks has cores of its own.
 ///
-///     steps        3, and 2 (size / 2 - 2) messages that queue at a centre; 1 between two ranks
-///     sent         count size / 2 by a centre, count by the others
+///     steps        3, and 2 (half - 2) messages that queue at a centre, half = ceil(size / 2); 1 between two ranks
+///     sent         count half, by a centre; count by the others
 ///     scratch      one chunk in each lane, at a centre
 ///     limits       none
 constexpr Cost double_star_all_reduce_cost(const Shape& shape) {
-  const auto leaves = static_cast<std::uint64_t>(most_leaves(shape.size));
+  const auto leaves = static_cast<std::uint64_t>(DoubleStar(0, shape.size).leaves());
   const std::uint64_t chunks = chunks_of(shape.count, shape.chunk);
   const std::uint64_t sends = leaves + 1;
   return {.steps = (leaves > 0 ? 3 : 1) * chunks,
@@ -29,7 +30,8 @@ constexpr Cost double_star_all_reduce_cost(const Shape& shape) {
           .sent = sends * shape.count,
           .total = 2 * static_cast<std::uint64_t>(shape.size - 1) * chunks,
           .scratch = longest_chunk(shape.count, shape.chunk) * shape.lanes_of(chunks),
-          // The second star is smaller where ranks are odd, and a centre combines one while the next arrives.
+          // An odd number of ranks has a smaller star, and a centre combines one while the next arrives, also of the
+          // next chunk.
           .at_most = shape.size % 2 != 0 || leaves > 1 || chunks > 1};
 }
 
@@ -51,8 +53,8 @@ Task double_star_lane(P& port, const Plan& plan, Lane lane) {
     }
 
     Range partial = input;
-    for (int leaf = star.centre() + 1; leaf < star.end(); ++leaf) {
-      auto reduced = port.recv_reduce(partial, result, leaf, Side::right);
+    for (int leaf = 1; leaf <= star.leaves(); ++leaf) {
+      auto reduced = port.recv_reduce(partial, result, star.centre() + leaf, Side::right);
       co_await reduced;
       partial = result;
     }
@@ -65,13 +67,9 @@ Task double_star_lane(P& port, const Plan& plan, Lane lane) {
     co_await sent;
     port.reduce(partial, arriving, result, other < port.rank() ? Side::left : Side::right);
     port.finish(result);
-    Window<SendOf<P>> sends;
-    for (int leaf = star.centre() + 1; leaf < star.end(); ++leaf) {
-      auto& slot = sends[static_cast<std::size_t>(leaf)];
-      co_await slot;
-      slot.launch([&] { return port.send(result, leaf); });
-    }
-    for (auto& slot : sends) co_await slot;
+    const auto same = [&result](int) { return result; };
+    Task distributed = linear_distribute(port, star.leaves(), same);
+    co_await distributed;
   }
 }
 

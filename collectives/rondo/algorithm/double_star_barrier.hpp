@@ -2,22 +2,24 @@
 
 #include <cstddef>
 
+#include <rondo/algorithm/linear_gather.hpp>
+#include <rondo/algorithm/linear_scatter.hpp>
 #include <rondo/cost.hpp>
-#include <rondo/pipeline.hpp>
 #include <rondo/plan.hpp>
 #include <rondo/topology/double_star.hpp>
 
 namespace rondo {
 
-/// The leaves of two stars tell their centres, which tell each other, and the leaves. As few messages as a star has,
-/// half as many at its busiest rank: the one to take where ranks outnumber cores.
+/// The leaves of two stars tell their centres, which tell each other, and the leaves. As few messages as one star has,
+/// with half as many at the busiest rank: the one to take where ranks outnumber cores, and each half of the ranks has
+/// cores of its own.
 ///
-///     steps        3, and 2 (size / 2 - 2) messages that queue at a centre; 1 between two ranks
-///     sent         size / 2 elements by a centre, one by the others
+///     steps        3, and 2 (half - 2) messages that queue at a centre, half = ceil(size / 2); 1 between two ranks
+///     sent         half elements by a centre, one by the others
 ///     scratch      size elements
 ///     limits       none
 constexpr Cost double_star_barrier_cost(const Shape& shape) {
-  const auto leaves = static_cast<std::uint64_t>(most_leaves(shape.size));
+  const auto leaves = static_cast<std::uint64_t>(DoubleStar(0, shape.size).leaves());
   return {.steps = leaves > 0 ? 3U : 1U,
           .queued = leaves > 0 ? 2 * (leaves - 1) : 0,
           .carried = 2 * leaves + 1,
@@ -25,7 +27,7 @@ constexpr Cost double_star_barrier_cost(const Shape& shape) {
           .sent = leaves + 1,
           .total = 2 * static_cast<std::uint64_t>(shape.size - 1),
           .scratch = static_cast<std::uint64_t>(shape.size),
-          .at_most = shape.size % 2 != 0};
+          .at_most = shape.size % 2 != 0};  // has a smaller star
 }
 
 template <Port P>
@@ -41,24 +43,14 @@ Task double_star_barrier(P& port, const Plan&) {
   }
 
   const auto word = [&words](int rank) { return words.part(static_cast<std::size_t>(rank), 1); };
-  Window<RecvOf<P>> receives;
-  for (int leaf = star.centre() + 1; leaf < star.end(); ++leaf) {
-    auto& slot = receives[static_cast<std::size_t>(leaf)];
-    co_await slot;
-    slot.launch([&] { return port.recv(word(leaf), leaf); });
-  }
-  for (auto& slot : receives) co_await slot;
+  Task collected = linear_collect(port, star.leaves(), word);
+  co_await collected;
   auto received = port.recv(word(star.other_centre()), star.other_centre());
   auto sent = port.send(word(port.rank()), star.other_centre());
   co_await received;
   co_await sent;
-  Window<SendOf<P>> sends;
-  for (int leaf = star.centre() + 1; leaf < star.end(); ++leaf) {
-    auto& slot = sends[static_cast<std::size_t>(leaf)];
-    co_await slot;
-    slot.launch([&] { return port.send(word(leaf), leaf); });
-  }
-  for (auto& slot : sends) co_await slot;
+  Task distributed = linear_distribute(port, star.leaves(), word);
+  co_await distributed;
 }
 
 }  // namespace rondo

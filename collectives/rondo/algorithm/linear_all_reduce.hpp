@@ -8,7 +8,8 @@
 namespace rondo {
 
 /// Everybody sends to rank 0, which sends the result back: a star. The fewest messages and the fewest processes that
-/// must wake one after the other, so the one to take for little data where ranks outnumber cores.
+/// must wake one after the other, so the one to take for little data where ranks outnumber cores and operands are
+/// wanted from the left.
 ///
 ///     steps        2, and 2 (size - 2) messages that queue at rank 0
 ///     sent         count (size - 1) by rank 0, count by the others

@@ -7,8 +7,7 @@
 
 namespace rondo {
 
-/// Everybody tells rank 0, which tells everybody: a star. The fewest messages, so the one to take where ranks outnumber
-/// cores.
+/// Everybody tells rank 0, which tells everybody: a star. The fewest messages and steps.
 ///
 ///     steps        2, and 2 (size - 2) messages that queue at rank 0
 ///     sent         one element to every other rank by rank 0, one by the others

@@ -29,12 +29,12 @@ constexpr Cost linear_gather_cost(const Shape& shape) {
           .at_most = disorder > 0};
 }
 
-/// The root receives `place(rank)` from every other rank, beginning with its neighbour.
+/// Receives `place(rank)` from each of so many ranks, beginning with the neighbour.
 template <Port P, typename Place>
-Task linear_collect(P& port, Place place) {
+Task linear_collect(P& port, int ranks, Place place) {
   const Ring ring{port.rank(), port.size()};
   Window<RecvOf<P>> receives;
-  for (int distance = 1; distance < port.size(); ++distance) {
+  for (int distance = 1; distance <= ranks; ++distance) {
     const auto number = static_cast<std::size_t>(distance);
     auto& slot = receives[number];
     co_await slot;
@@ -42,6 +42,12 @@ Task linear_collect(P& port, Place place) {
     slot.launch([&] { return port.recv(place(from), from); });
   }
   for (auto& slot : receives) co_await slot;
+}
+
+/// From every other rank, at the root.
+template <Port P, typename Place>
+Task linear_collect(P& port, Place place) {
+  return linear_collect(port, port.size() - 1, place);
 }
 
 template <Port P>

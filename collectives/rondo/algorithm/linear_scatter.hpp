@@ -28,12 +28,12 @@ constexpr Cost linear_scatter_cost(const Shape& shape) {
           .at_most = !shape.even_blocks()};
 }
 
-/// The root sends `place(rank)` to every other rank, beginning with its neighbour.
+/// Sends `place(rank)` to each of so many ranks, beginning with the neighbour.
 template <Port P, typename Place>
-Task linear_distribute(P& port, Place place) {
+Task linear_distribute(P& port, int ranks, Place place) {
   const Ring ring{port.rank(), port.size()};
   Window<SendOf<P>> sends;
-  for (int distance = 1; distance < port.size(); ++distance) {
+  for (int distance = 1; distance <= ranks; ++distance) {
     const auto number = static_cast<std::size_t>(distance);
     auto& slot = sends[number];
     co_await slot;
@@ -41,6 +41,12 @@ Task linear_distribute(P& port, Place place) {
     slot.launch([&] { return port.send(place(to), to); });
   }
   for (auto& slot : sends) co_await slot;
+}
+
+/// To every other rank, from the root.
+template <Port P, typename Place>
+Task linear_distribute(P& port, Place place) {
+  return linear_distribute(port, port.size() - 1, place);
 }
 
 template <Port P>

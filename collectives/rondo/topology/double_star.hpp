@@ -2,7 +2,8 @@
 
 namespace rondo {
 
-/// Two stars with joined centres: each half of the ranks has its first for a centre. For 7 ranks:
+/// Two stars with joined centres, of two ranks or more: each half of the ranks, in their order, has its first for a
+/// centre. For 7 ranks:
 ///
 ///     1 --.       .-- 5
 ///     2 -- 0 --- 4
@@ -10,22 +11,19 @@ namespace rondo {
 class DoubleStar {
  public:
   constexpr DoubleStar(int rank, int size)
-      : half_((size + 1) / 2), is_first_(rank < half_), is_centre_(rank == (is_first_ ? 0 : half_)), size_(size) {}
+      : rank_(rank), half_((size + 1) / 2), is_first_(rank < half_), leaves_((is_first_ ? half_ : size - half_) - 1) {}
 
-  constexpr bool is_centre() const { return is_centre_; }
+  constexpr bool is_centre() const { return rank_ == centre(); }
   constexpr int centre() const { return is_first_ ? 0 : half_; }
   constexpr int other_centre() const { return is_first_ ? half_ : 0; }
-  /// The leaves of this star are the ranks from `centre() + 1` to before this one.
-  constexpr int end() const { return is_first_ ? half_ : size_; }
+  /// How many ranks follow the centre of this star.
+  constexpr int leaves() const { return leaves_; }
 
  private:
+  int rank_;
   int half_;
   bool is_first_;
-  bool is_centre_;
-  int size_;
+  int leaves_;
 };
-
-/// Of the first star.
-constexpr int most_leaves(int size) { return (size + 1) / 2 - 1; }
 
 }  // namespace rondo

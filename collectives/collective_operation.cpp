@@ -65,7 +65,7 @@ Task CollectiveOperation::on_side_of_others() {
 // In shared memory ranks take their turns in the order of their calls, and this one comes late.
 void CollectiveOperation::leave_shared_memory() {
   if (!shares_memory(plan_.algorithm) && plan_.algorithm != Algorithm::two_level) return;
-  plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, group().everybody(), false);
+  plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, group().everybody(), Nearness::any);
 }
 
 Task CollectiveOperation::on_device() {
@@ -104,7 +104,7 @@ Task CollectiveOperation::in_shared_memory() {
     co_await run;
     if (done) co_return;
   }
-  plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, everybody, false);
+  plan_ = decided(std::move(plan_), memory_.element_bytes(), *this, everybody, Nearness::any);
   Task run = run_collective(port_, plan_);
   co_await run;
 }

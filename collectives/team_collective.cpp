@@ -11,17 +11,17 @@
 
 namespace rondo::detail {
 
-Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host,
+Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, Nearness nearness,
              bool on_device) {
   Question question;
   question.collective = plan.collective;
   question.bytes = plan.blocks.total() * element_bytes;
   question.ranks = team.size();
   const Engine::Settings& settings = operation.group().engine().settings();
-  question.oversubscribed = settings.oversubscribed;
+  question.oversubscribed = settings.oversubscribed && nearness != Nearness::none;
   question.commutative = plan.commutative;
   question.deterministic = plan.deterministic;
-  question.one_host = one_host;
+  question.one_host = nearness == Nearness::memory;
   question.on_device = on_device;
   const Choice choice = choose(question, Algorithm::automatic, Algorithm::automatic, 0, settings.tuning);
   plan.algorithm = choice.algorithm;

@@ -16,8 +16,11 @@ namespace rondo::detail {
 
 // What a collective needs beside its algorithm, and so does each part of one in two levels.
 
-/// What the table takes for `plan` among the members of a team that is on one host, or is not.
-Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, bool one_host,
+/// What the members of a team have in common: memory; it is not known what; nothing, each is on a host of its own.
+enum class Nearness : std::uint8_t { memory, any, none };
+
+/// What the table takes for `plan` among the members of a team.
+Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, const Team& team, Nearness nearness,
              bool on_device = false);
 
 /// An operation's turn in the memory that a team shares, from its call to its end.

@@ -193,13 +193,14 @@ class TwoLevel {
     plan.blocks = std::move(part.blocks);
     if (part.collective == Collective::all_to_all) plan.recv_blocks = plan.blocks;
     if (one_host && team.size() > 1) {
-      const Plan direct = decided(plan, memory.element_bytes(), operation_, team, true);
+      const Plan direct = decided(plan, memory.element_bytes(), operation_, team, Nearness::memory);
       bool done = false;
       Task run = run_in_arena(operation_, team, memory, direct, false, {}, done);
       co_await run;
       if (done) co_return;
     }
-    plan = decided(std::move(plan), memory.element_bytes(), operation_, team, false);
+    const Nearness nearness = one_host ? Nearness::any : Nearness::none;
+    plan = decided(std::move(plan), memory.element_bytes(), operation_, team, nearness);
     HostMemoryPort port(operation_, team, memory, false);
     Task run = run_collective(port, plan);
     co_await run;

@@ -122,6 +122,12 @@ TEST_CASE("an unknown RONDO_ variable is one warning with the nearest known name
   CHECK_THAT(config.warnings[0], ContainsSubstring("RONDO_EAGER_LIMT") && ContainsSubstring("mean RONDO_EAGER_LIMIT?"));
 }
 
+TEST_CASE("two letters that changed places are one slip", "[runtime][config]") {
+  const Config config = Config::from({{"RONDO_YEILD", "1ms"}});
+  REQUIRE(config.warnings.size() == 1);
+  CHECK_THAT(config.warnings[0], ContainsSubstring("did you mean RONDO_YIELD?"));
+}
+
 TEST_CASE("no name is suggested for an unknown variable that is near none", "[runtime][config]") {
   for (const char* name : {"RONDO_XYZZY", "RONDO_", "RONDO_A", "RONDO_CHECKPOINTS"}) {
     CHECK(Config::from({{name, "1"}}).warnings ==

@@ -113,13 +113,15 @@ int place_in_crowd(std::span<const Address> addresses, int rank) {
   }));
 }
 
-std::vector<bool> core_mates(std::span<const Address> addresses, int rank) {
+std::vector<int> core_places(std::span<const Address> addresses, int rank) {
   const Address& own = addresses[static_cast<std::size_t>(rank)];
-  std::vector<bool> mates;
+  std::vector<int> places;
+  int next = 0;
   for (const Address& other : addresses) {
-    mates.push_back(kernel_of(other.host_id) == kernel_of(own.host_id) && other.affinity == own.affinity);
+    const bool same = kernel_of(other.host_id) == kernel_of(own.host_id) && other.affinity == own.affinity;
+    places.push_back(same ? next++ : -1);
   }
-  return mates;
+  return places;
 }
 
 bool oversubscribed(std::span<const Address> addresses) {

@@ -43,8 +43,9 @@ std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses);
 /// How many of the ranks before this one are of the same kernel.
 int place_in_crowd(std::span<const Address> addresses, int rank);
 
-/// Of each rank: whether it may run on the same cores as this one, and on no others. The rank itself does.
-std::vector<bool> core_mates(std::span<const Address> addresses, int rank);
+/// Of each rank: its place among those that may run on the same cores as this one, and on no others; -1: it may not.
+/// The rank itself may.
+std::vector<int> core_places(std::span<const Address> addresses, int rank);
 
 /// What of a `host_id` all network namespaces of a machine have in common; all of it where that is not known.
 std::string_view kernel_of(std::string_view host_id) noexcept;

@@ -55,7 +55,7 @@ class Engine {
     bool oversubscribed = false;                               ///< some host has more ranks than cores
     std::vector<int> hosts;                                    ///< by rank: equal ones may share memory; -1: does not
     std::vector<int> cores;                                    ///< on which this rank may run; empty: not known
-    std::vector<bool> core_mates;                              ///< by rank: who may run on the same ones
+    std::vector<int> core_places;                              ///< by rank: among those that may run on the same, or -1
     std::size_t staging_bytes = std::size_t{8} << 20;          ///< of a communicator, for collectives in shared memory
     std::size_t slices_from = std::size_t{256} << 10;          ///< bytes; see two_level.hpp
     Duration verdict_wait{std::chrono::milliseconds(900)};     ///< for the hub's word on a failure seen here
@@ -83,9 +83,9 @@ class Engine {
     settings_.hosts = std::move(hosts);
   }
   /// Of this rank, as `Settings` says, before its first communicator.
-  void share_cores(std::vector<int> cores, std::vector<bool> mates) {
+  void share_cores(std::vector<int> cores, std::vector<int> places) {
     settings_.cores = std::move(cores);
-    settings_.core_mates = std::move(mates);
+    settings_.core_places = std::move(places);
   }
 
   const Settings& settings() const noexcept { return settings_; }

@@ -43,18 +43,16 @@ void Group::find_hosts() {
 }
 
 void Group::find_home_core() {
-  const auto& mates = engine_.settings().core_mates;
-  if (mates.empty() || rank_ < 0) return;
-  const auto is_mate = [&](int rank) { return mates[static_cast<std::size_t>(rank)]; };
-  std::vector<std::size_t> places;
+  const auto& places = engine_.settings().core_places;
+  if (places.empty() || rank_ < 0) return;
+  std::vector<int> ours;
   std::size_t own = 0;
   for (const int rank : members_) {
-    if (rank == world_rank(rank_)) own = places.size();
-    if (is_mate(rank))
-      places.push_back(static_cast<std::size_t>(std::count(mates.begin(), mates.begin() + rank, true)));
+    if (rank == world_rank(rank_)) own = ours.size();
+    if (const int place = places[static_cast<std::size_t>(rank)]; place >= 0) ours.push_back(place);
   }
-  home_core_ = rondo::detail::home_core(engine_.settings().cores, places, own,
-                                        static_cast<std::size_t>(std::count(mates.begin(), mates.end(), true)));
+  home_core_ = rondo::detail::home_core(engine_.settings().cores, ours, own,
+                                        1 + *std::max_element(places.begin(), places.end()));
 }
 
 Group::~Group() {

@@ -13,19 +13,12 @@
 
 namespace rondo::detail {
 
-/// Which of so many cores a rank has that is the one at this place of so many ranks: the first ranks the first core,
-/// and so on, each core as many as another, or one more.
-constexpr std::size_t dealt_core(std::size_t cores, std::size_t place, std::size_t ranks) {
-  return place * cores / ranks;
-}
-
 /// The core on which a rank is to wait in the collectives of a communicator. `cores`: which it may use. `places`: of
-/// the members that may use the same ones, among the `ranks` of the world that may; this rank's own is the one at
-/// `own`. Where the world's cores are even for the members, too, those: communicators that are at work at the same
-/// time, or in turn, then do not pull against each other. Nothing where there are cores to spare: there the system
-/// knows better which of them to take.
-std::optional<int> home_core(std::span<const int> cores, std::span<const std::size_t> places, std::size_t own,
-                             std::size_t ranks);
+/// the members that may use the same ones, among the `ranks` of the world that may; this rank's is the one at `own`.
+/// The first ranks have the first core, and so on, each core as many as another, or one more; the world's, where they
+/// are as even for the members: communicators that are at work at the same time, or in turn, then do not pull against
+/// each other. Nothing where there are cores to spare: there the system knows better which of them to take.
+std::optional<int> home_core(std::span<const int> cores, std::span<const int> places, std::size_t own, int ranks);
 
 /// Where ranks share cores, the one that this rank comes back to. While they yield to each other all the time the
 /// system takes every core for busy: it moves them about, and leaves one core with more of them than another, which is

@@ -105,7 +105,7 @@ void Mesh::open(const Control& control, Engine& engine) {
   for (const std::string& packed : control.addresses()) addresses_.push_back(Address::unpack(packed));
   check_same_settings(addresses_);
   engine.agree(oversubscribed(addresses_), hosts(addresses_));
-  engine.share_cores(cores_of_affinity(mine_.affinity), core_mates(addresses_, identity_.rank));
+  engine.share_cores(cores_of_affinity(mine_.affinity), core_places(addresses_, identity_.rank));
 }
 
 HandshakeTerms Mesh::terms(int peer) const {

@@ -109,10 +109,10 @@ TEST_CASE("ranks that are bound to cores have together what each may use", "[run
   CHECK(oversubscribed(Ranks{bound("01"), bound("01"), on("b", 1)}));
 }
 
-TEST_CASE("ranks that may run on the same cores of a machine are mates", "[runtime][address]") {
+TEST_CASE("ranks that may run on the same cores of a machine have places among them", "[runtime][address]") {
   const auto bound = [](const char* host, const char* affinity) { return Address{host, "", "", 4, affinity}; };
   const std::vector<Address> ranks{bound("a/1", "11"), bound("a/1", "01"), bound("b/1", "11"), bound("a/2", "11")};
-  CHECK(core_mates(ranks, 0) == std::vector{true, false, false, true});
-  CHECK(core_mates(ranks, 1) == std::vector{false, true, false, false});
-  CHECK(core_mates(ranks, 2) == std::vector{false, false, true, false});
+  CHECK(core_places(ranks, 0) == std::vector{0, -1, -1, 1});
+  CHECK(core_places(ranks, 1) == std::vector{-1, 0, -1, -1});
+  CHECK(core_places(ranks, 2) == std::vector{-1, -1, 0, -1});
 }

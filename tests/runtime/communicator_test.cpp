@@ -63,9 +63,9 @@ TEST_CASE("split makes a communicator per color, ordered by key, then by rank", 
 TEST_CASE("the members of each communicator are spread over the cores that they share", "[runtime][groups]") {
   run_ranks(6, [](Communicator& world) {
     // Rank 5 may run on others.
-    std::vector<bool> mates(6, world.rank() < 5);
-    mates[5] = !mates[5];
-    CommunicatorAccess::engine(world)->share_cores({3, 7}, mates);
+    using Places = std::vector<int>;
+    CommunicatorAccess::engine(world)->share_cores(
+        {3, 7}, world.rank() < 5 ? Places{0, 1, 2, 3, 4, -1} : Places{-1, -1, -1, -1, -1, 0});
     const auto home_in = [](Communicator& communicator) {
       return CommunicatorAccess::group(communicator, "").home_core().value_or(-1);
     };
@@ -88,7 +88,7 @@ TEST_CASE("who waits in a collective goes to its core, whatever carries that", "
         static thread_local int went_to;
         went_to = -1;
         detail::Engine& engine = *CommunicatorAccess::engine(world);
-        engine.share_cores({3, 7}, {true, true});
+        engine.share_cores({3, 7}, {0, 1});
         Communicator both = world.dup();
         const auto nowhere = [] { return -1; };
         const auto go = [](int core) { return (went_to = core) >= 0; };

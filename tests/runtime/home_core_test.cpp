@@ -15,13 +15,13 @@ namespace {
 using Homes = std::vector<std::optional<int>>;
 constexpr std::optional<int> kNone;
 
-std::vector<std::size_t> all_places(std::size_t ranks) {
-  std::vector<std::size_t> places(ranks);
-  std::iota(places.begin(), places.end(), std::size_t{0});
+std::vector<int> all_places(int ranks) {
+  std::vector<int> places(static_cast<std::size_t>(ranks));
+  std::iota(places.begin(), places.end(), 0);
   return places;
 }
 
-Homes homes_of(const std::vector<int>& cores, const std::vector<std::size_t>& places, std::size_t ranks) {
+Homes homes_of(const std::vector<int>& cores, const std::vector<int>& places, int ranks) {
   Homes all;
   for (std::size_t own = 0; own < places.size(); ++own) all.push_back(home_core(cores, places, own, ranks));
   return all;
@@ -69,9 +69,7 @@ class Rank {
 }  // namespace
 
 TEST_CASE("ranks that need all cores are dealt out to them, neighbours to the same", "[runtime][cores]") {
-  const auto homes = [](const std::vector<int>& cores, std::size_t ranks) {
-    return homes_of(cores, all_places(ranks), ranks);
-  };
+  const auto homes = [](const std::vector<int>& cores, int ranks) { return homes_of(cores, all_places(ranks), ranks); };
   CHECK(homes({0, 1}, 4) == Homes{0, 0, 1, 1});
   CHECK(homes({1, 3}, 2) == Homes{1, 3});
   CHECK(homes({0, 2, 3}, 7) == Homes{0, 0, 0, 2, 2, 3, 3});

@@ -167,7 +167,7 @@ TEST_CASE("explain says what is chosen and by which rule", "[bench][tune]") {
   const std::string text = reason_text(question, Config{});
   CHECK_THAT(text, ContainsSubstring("chosen: " + choice_to_words(choose(question))));
   CHECK_THAT(text,
-             ContainsSubstring("of the table, all_reduce up to 128K, 4 ranks that share cores: recursive_doubling"));
+             ContainsSubstring("of the table, all_reduce up to 512K, 3 to 16 ranks that share cores: double_star"));
 
   Config config;
   config.algorithm.fill(Algorithm::ring);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <rondo/reduction.hpp>
+#include <rondo/topology/double_star.hpp>
 
 #include "bench/peers/peer.hpp"
 #include "bench/raw/moves.hpp"
@@ -13,7 +14,8 @@ namespace {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-/// Up to so many bytes few messages, by way of the root, take less than the straight way between more than two ranks.
+/// Up to so many bytes few messages, by way of one root or two, take less than the straight way between more than two
+/// ranks.
 constexpr std::size_t kShort = std::size_t{32} << 10;
 /// What is added up at a time stays in a core's cache.
 constexpr std::size_t kChunk = std::size_t{512} << 10;
@@ -62,7 +64,8 @@ class SocketCall {
 
  private:
   void lay_out(Operation operation, std::size_t bytes) {
-    if (facts(operation).synchronises && size_ > 2 && bytes <= kShort) return through_root(operation);
+    if (facts(operation).synchronises && size_ > 2 && bytes <= kShort)
+      return operation == Operation::all_reduce ? through_two_roots() : through_root(operation);
     if (!facts(operation).reduces) return move({operation, block_, ranks_.rank()});
     for (std::size_t begin = 0; begin < block_; begin += kChunk) {
       const Range chunk{begin, std::min(kChunk, block_ - begin)};
@@ -166,6 +169,34 @@ class SocketCall {
       }
     }
     steps_.push_back(std::move(last));
+  }
+
+  /// All_reduce by way of two roots, each of one half of the ranks.
+  void through_two_roots() {
+    const DoubleStar star(ranks_.rank(), ranks_.size());
+    const auto centre = static_cast<std::size_t>(star.centre());
+    const auto other = static_cast<std::size_t>(star.other_centre());
+    Step in, across, back;
+    if (star.is_centre()) {
+      scratch_.resize(in_.size() * size_);
+      results_.resize(in_.size());
+      std::vector<const std::byte*> own{in_.data()};
+      for (std::size_t leaf = centre + 1; leaf <= centre + static_cast<std::size_t>(star.leaves()); ++leaf) {
+        receive(in, leaf, scratch_of(leaf, in_.size()));
+        own.push_back(in.received.back().bytes.data());
+        send(back, leaf, out_);
+      }
+      in.sums.push_back({own, results_});
+      send(across, other, results_);
+      receive(across, other, scratch_of(other, in_.size()));
+      std::vector<const std::byte*> both{results_.data(), across.received.back().bytes.data()};
+      if (other < centre) std::swap(both[0], both[1]);
+      across.sums.push_back({both, out_});
+    } else {
+      send(in, centre, in_);
+      receive(back, centre, out_);
+    }
+    steps_ = {std::move(in), std::move(across), std::move(back)};
   }
 
   Bytes result_of(std::size_t reader) { return Bytes(results_).subspan(reader * out_.size(), out_.size()); }

@@ -61,6 +61,8 @@ SocketRanks::SocketRanks(int ranks) : size_(ranks), crowded_(ranks > detail::usa
     for (std::size_t high = low + 1; high < count; ++high) std::tie(ends[low][high], ends[high][low]) = connected();
   }
   rank_ = fork_ranks(ranks);
+  const std::vector<int> cores = detail::own_cores();
+  if (crowded_) core_.emplace(cores[static_cast<std::size_t>(rank_) * cores.size() / count]);
   for (auto& end : ends[static_cast<std::size_t>(rank_)]) connections_.push_back({std::move(end)});
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "bench/measure.hpp"
+#include "bench/two_cores.hpp"
 #include "transport/descriptor.hpp"
 
 namespace rondo::bench {
@@ -23,7 +25,7 @@ using Received = SocketPart<std::byte>;
 /// parts that follow each other with nothing coming back go together.
 ///
 /// Sockets do not block. Whoever waits looks again at those from which it expects something; with more ranks than
-/// cores it gives its own up after each round without news.
+/// cores it gives its own, the first ranks the first one, up after each round without news.
 class SocketRanks final : public Fabric {
  public:
   /// Forks: the caller goes on as rank 0, its children return from here as the others. Throws std::system_error.
@@ -56,6 +58,7 @@ class SocketRanks final : public Fabric {
   const int size_;
   const bool crowded_;
   int rank_ = 0;
+  std::optional<OnCore> core_;
   unsigned looks_ = 0;
   std::vector<Connection> connections_;  ///< by rank
   std::vector<Sent> sending_;

@@ -56,8 +56,10 @@ void check_everything(Communicator& world, std::span<double> memory, std::size_t
                           all = memory.subspan(share + share * size, share * size);
   const std::string of = " of " + std::to_string(bytes) + " bytes";
   for (const auto& [name, call, start] : collective_calls(world, own, in, all)) {
-    warm_up([&] { start().wait(); }, bytes);
+    const auto start_and_wait = [&] { start().wait(); };
+    warm_up(start_and_wait, bytes);
     check_none(world, name + of, call, bytes, shared && size == 2 && bytes < kLong);
+    check_none(world, "started " + (name + of), start_and_wait, bytes);
   }
   const int left = (world.rank() + world.size() - 1) % world.size(), right = (world.rank() + 1) % world.size();
   const auto around = [&] {

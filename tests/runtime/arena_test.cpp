@@ -37,6 +37,10 @@ Call call(Collective collective) {
 
 }  // namespace
 
+TEST_CASE("an arena takes of each member what the README says", "[runtime][arena]") {
+  CHECK(Arena::memory_bytes(16, kStaging) == 16 * (8328 + kStaging));
+}
+
 TEST_CASE("a piece of staging never overlaps one that may still be read", "[runtime][arena]") {
   StagingRing ring(3000);
   std::mt19937 random(7);

@@ -201,7 +201,7 @@ TEST_CASE("nor are collectives of eight ranks that share two cores", "[runtime][
     return;
   }
   run_ranks(8, [](Communicator& world) {
-    const OnCore own(world.rank() % 2);
+    const OnCore home(world.rank() / 4);
     check_collectives(world, true);
   });
 }

@@ -198,6 +198,11 @@ TEST_CASE("what is asked of a side that comes by too late is let be, and frames 
   CHECK(into == before);
 }
 
+TEST_CASE("a pair takes the memory that the README says", "[transport][shm]") {
+  constexpr std::size_t kPage = 4096;
+  CHECK((ShmLink::memory_bytes() + kPage - 1) / kPage * kPage == std::size_t{516} << 10);
+}
+
 TEST_CASE("what is too long to be counted in claims is pulled alone", "[transport][shm]") {
   const bool fits = GENERATE(true, false);
   auto [left, right] = shm_pair();

@@ -47,9 +47,9 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
     co_return;
   }
   done = true;
-  const Plan by_messages = shares_memory(plan.algorithm)
-                               ? decided(plan, memory_.element_bytes(), operation, group_.everybody(), Nearness::any, true)
-                               : plan;
+  const Plan by_messages = shares_memory(plan.algorithm) ? decided(plan, memory_.element_bytes(), operation,
+                                                                   group_.everybody(), Nearness::any, true)
+                                                         : plan;
   work_->follow(memory_);
   DevicePort port(*work_, memory_, reduction, in_place);
   Task moved = run_collective(port, by_messages);

@@ -105,6 +105,21 @@ class DirectMoves {
     }
   }
 
+  /// Elements that all ranks together read of their inputs and write to their outputs, which may be new to the caches.
+  std::size_t touched() const noexcept {
+    const std::size_t total = plan_.blocks.total();
+    const auto ranks = static_cast<std::size_t>(size_);
+    switch (plan_.collective) {
+      case Collective::all_reduce:
+      case Collective::all_to_all: return in_place_ ? 0 : 2 * ranks * total;
+      case Collective::broadcast: return ranks * total;
+      case Collective::reduce:
+      case Collective::all_gather:
+      case Collective::reduce_scatter: return (1 + ranks) * total;
+      default: return 2 * total;
+    }
+  }
+
   bool is_root() const noexcept { return rank_ == plan_.root; }
   Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }
   Range own_output() const noexcept { return {Buffer::output, 0, plan_.blocks.count(rank_)}; }

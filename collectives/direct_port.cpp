@@ -58,6 +58,11 @@ DirectPort::~DirectPort() {
   if (pulled_ == Link::Pulled::not_yet) pulled_from_->give_up_pull();
 }
 
+void DirectPort::touches(std::size_t count) noexcept {
+  const std::size_t cached = team_.commons.cached_bytes();
+  past_caches_ = count * element_bytes() >= cached + cached / 2;
+}
+
 std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noexcept {
   const std::size_t most = arena_.step_bytes() / memory_.element_bytes() / shares;
   return chunk == 0 ? most : std::min(chunk, most);
@@ -141,7 +146,12 @@ bool DirectPort::entered_soon(const Step& step, int from, int to) {
 }
 
 void DirectPort::take(const Step& step, int member, std::size_t at_byte, std::span<std::byte> to) {
-  copy_bytes({arena_.bytes(step, member) + at_byte, to.size()}, to.data());
+  put({arena_.bytes(step, member) + at_byte, to.size()}, to.data());
+}
+
+void DirectPort::put(std::span<const std::byte> result, std::byte* to) const noexcept {
+  if (past_caches_ && result.data() != to) return store_past_caches(result, to);
+  copy_bytes(result, to);
 }
 
 void DirectPort::fold(const Step& step, std::size_t at_byte, std::span<const std::byte> own, std::byte* into) {
@@ -221,7 +231,7 @@ void DirectPort::fold_mapped(std::span<const Mapped> ranks, std::size_t at, std:
     if (!one.output) continue;
     std::byte* const into = one.output + offset;
     if (result) {
-      std::memcpy(into, result, count * memory_.element_bytes());
+      put({result, count * memory_.element_bytes()}, into);
     } else {
       fold_mapped_into(ranks, at, count, into);
       result = into;
@@ -238,7 +248,7 @@ bool DirectPort::fetch(const Step& step, const Mapped& from, int member, std::si
   const std::span into(memory_.writable(to), memory_.bytes(to));
   const std::size_t offset = at * memory_.element_bytes();
   if (from.input) {
-    std::memcpy(into.data(), from.input + offset, into.size());
+    put({from.input + offset, into.size()}, into.data());
     return true;
   }
   theirs_ = exposed(step, member);

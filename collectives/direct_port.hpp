@@ -93,6 +93,11 @@ class DirectPort {
   int size() const noexcept { return arena_.members(); }
   bool in_place() const noexcept { return in_place_; }
 
+  /// So many elements of buffers are read and written by all ranks together. If those are more than caches hold, which
+  /// will have lost results by the time that these are read, results that are only moved go past the caches to memory:
+  /// into the caches each line would first be read from there.
+  void touches(std::size_t count) noexcept;
+
   /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a
   /// step.
   std::size_t window(std::size_t chunk, std::size_t shares) const noexcept;
@@ -144,7 +149,7 @@ class DirectPort {
     return {*operation_, Finished{this, step, reader}, looks_, team_.member(reader)};
   }
 
-  void copy(const Range& from, const Range& to) { copy_bytes(readable(from), writable(to)); }
+  void copy(const Range& from, const Range& to) { put(readable(from), writable(to)); }
   /// Where a range lies. An empty one has no address.
   std::span<const std::byte> readable(const Range& range) const noexcept {
     return {memory_.readable(range), memory_.bytes(range)};
@@ -226,6 +231,7 @@ class DirectPort {
   static bool has_entered(const DirectPort& port, const Step& step, int member);
 
   void settle(Link::Pulled pulled);
+  void put(std::span<const std::byte> result, std::byte* to) const noexcept;
   void fold_mapped_into(std::span<const Mapped> ranks, std::size_t at, std::size_t count, std::byte* into);
 
   Group& group_;
@@ -236,6 +242,7 @@ class DirectPort {
   Arena& arena_;
   const bool in_place_;
   const int looks_;
+  bool past_caches_ = false;  ///< where results go
   // Of the last fetch.
   Peer* pulled_from_ = nullptr;
   Link::Pulled pulled_ = Link::Pulled::yes;

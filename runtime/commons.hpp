@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/arena.hpp"
+#include "runtime/caches.hpp"
 #include "runtime/shared_regions.hpp"
 #include "runtime/trial.hpp"
 #include "transport/shared_stores.hpp"
@@ -26,6 +27,7 @@ class Commons {
   void form(std::unique_ptr<Arena> arena) noexcept {
     formed_ = true;
     arena_ = std::move(arena);
+    cached_bytes_ = last_cache_bytes(arena_->members());
   }
   void form_none(std::string why) {
     formed_ = true;
@@ -48,6 +50,10 @@ class Commons {
 
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
+
+  /// What the members' caches hold together.
+  std::size_t cached_bytes() const noexcept { return cached_bytes_; }
+  void assume_cached(std::size_t bytes) noexcept { cached_bytes_ = bytes; }
 
   /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Long ones are alike.
   Trial& trial(Collective collective, std::size_t bytes) {
@@ -72,6 +78,7 @@ class Commons {
   std::string no_arena_;
   SharedRegions regions_;
   SharedStores stores_;
+  std::size_t cached_bytes_ = 0;
   std::optional<bool> readable_;
   bool forbidden_ = false;
   std::map<std::pair<Collective, int>, Trial> trials_;

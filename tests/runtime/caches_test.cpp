@@ -1,0 +1,68 @@
+#include "runtime/caches.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/runtime/temporary_directory.hpp"
+#include "tests/support/catch.hpp"
+
+using rondo::detail::last_cache_bytes;
+
+namespace {
+
+constexpr std::size_t MiB = std::size_t{1} << 20;
+
+/// Where the system might tell of its cores.
+class Cpus {
+ public:
+  explicit Cpus(const std::string& online) { write("/online", online); }
+
+  void cache(int index, const std::string& level, const std::string& type, const std::string& size,
+             const std::string& shared_by) const {
+    const std::string folder = "/cpu0/cache/index" + std::to_string(index);
+    write(folder + "/level", level);
+    write(folder + "/type", type);
+    write(folder + "/size", size);
+    write(folder + "/shared_cpu_list", shared_by);
+  }
+  std::size_t bytes(int cores) const { return last_cache_bytes(cores, directory_ / "cpu"); }
+
+ private:
+  void write(const std::string& file, const std::string& text) const {
+    const std::filesystem::path path = directory_ / ("cpu" + file);
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  }
+
+  TemporaryDirectory directory_;
+};
+
+}  // namespace
+
+TEST_CASE("the last cache is that of the highest level, and cores apart have one each", "[runtime][caches]") {
+  const Cpus cpus("0-7,16-23");
+  cpus.cache(0, "1", "Data", "32K", "0,16");
+  cpus.cache(1, "1", "Instruction", "32K", "0,16");
+  cpus.cache(2, "2", "Unified", "512K", "0,16");
+  cpus.cache(3, "3", "Unified", "32768K", "0-3,16-19");
+  CHECK(cpus.bytes(1) == 32 * MiB);
+  CHECK(cpus.bytes(2) == 64 * MiB);
+  CHECK(cpus.bytes(8) == 64 * MiB);
+}
+
+TEST_CASE("without a third level it is the second, which a core may have to itself", "[runtime][caches]") {
+  const Cpus cpus("0-1");
+  cpus.cache(0, "1", "Data", "48K", "0");
+  cpus.cache(1, "2", "Unified", "2048K", "0");
+  cpus.cache(2, "2", "Instruction", "64K", "0");
+  CHECK(cpus.bytes(4) == 4 * MiB);
+}
+
+TEST_CASE("where the system tells nothing of caches, or nothing that can be read, the usual is taken",
+          "[runtime][caches]") {
+  const Cpus silent("0-3");
+  CHECK(silent.bytes(4) == 32 * MiB);
+  silent.cache(0, "3", "Unified", "much", "0-3");
+  CHECK(silent.bytes(4) == 32 * MiB);
+}

@@ -59,8 +59,7 @@ DirectPort::~DirectPort() {
 }
 
 void DirectPort::touches(std::size_t count) noexcept {
-  const std::size_t cached = team_.commons.cached_bytes();
-  past_caches_ = count * element_bytes() >= cached + cached / 2;
+  past_caches_ = team_.commons.beyond_caches(count * element_bytes());
 }
 
 std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noexcept {

@@ -17,15 +17,15 @@ std::string word_in(const std::string& path) {
   return word;
 }
 
-int number(std::string_view text) {
+int whole_number(std::string_view text) {
   int value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
 
 /// "32768K"; 0: it is not told.
-std::size_t bytes_of(const std::string& size) {
-  return size.ends_with('K') ? static_cast<std::size_t>(std::max(number(size), 0)) << 10 : 0;
+std::size_t size_in(const std::string& size) {
+  return size.ends_with('K') ? static_cast<std::size_t>(std::max(whole_number(size), 0)) << 10 : 0;
 }
 
 /// How many "0-3,8,10-11" are.
@@ -34,7 +34,7 @@ int count_of(const std::string& list) {
   std::istringstream ranges(list);
   for (std::string range; std::getline(ranges, range, ',');) {
     const auto dash = range.find('-');
-    count += dash == std::string::npos ? 1 : number(range.substr(dash + 1)) - number(range) + 1;
+    count += dash == std::string::npos ? 1 : whole_number(range.substr(dash + 1)) - whole_number(range) + 1;
   }
   return count;
 }
@@ -46,13 +46,13 @@ std::size_t last_cache_bytes(int cores, const std::string& cpus) {
   std::string folder;
   for (int index = 0;; ++index) {
     const std::string cache = cpus + "/cpu0/cache/index" + std::to_string(index);
-    const int level = number(word_in(cache + "/level"));
+    const int level = whole_number(word_in(cache + "/level"));
     if (level == 0) break;
     if (level <= last || word_in(cache + "/type") == "Instruction") continue;
     last = level;
     folder = cache;
   }
-  const std::size_t bytes = bytes_of(word_in(folder + "/size"));
+  const std::size_t bytes = size_in(word_in(folder + "/size"));
   if (bytes == 0) return kUsualBytes;
   const int sharing = std::max(count_of(word_in(folder + "/shared_cpu_list")), 1);
   const int caches = std::max(count_of(word_in(cpus + "/online")) / sharing, 1);

@@ -51,8 +51,9 @@ class Commons {
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
 
-  /// What the members' caches hold together.
-  std::size_t cached_bytes() const noexcept { return cached_bytes_; }
+  /// Whether of so many bytes that all members touch the first are gone from their caches when the last are reached.
+  bool beyond_caches(std::size_t bytes) const noexcept { return bytes >= cached_bytes_ + cached_bytes_ / 2; }
+  /// That those hold so many.
   void assume_cached(std::size_t bytes) noexcept { cached_bytes_ = bytes; }
 
   /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Long ones are alike.

@@ -7,8 +7,12 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/group.hpp"
 #include "tests/collectives/harmonic.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
@@ -134,29 +138,37 @@ std::span<const float> meant(const InPlace& call, Communicator& world, int root,
 
 }  // namespace
 
-TEST_CASE("collectives on buffers that all ranks map give what they give on others", "[collectives][allocate]") {
+TEST_CASE("collectives on buffers that all ranks map give what they give on others, their results in the caches or not",
+          "[collectives][allocate]") {
   for (const int size : {1, 2, 3, 5}) {
     run_ranks(size, [size](Communicator& world) {
       Places places(world);
+      barrier(world);
+      auto& commons = CommunicatorAccess::group(world, "").commons();
       const int rank = world.rank();
       for (int round = 0; round < 3; ++round) {  // with another root
         for (const Case& call : cases(round % size)) {
           if (round > 0 && !call.rooted) continue;
           const auto mine = harmonic(rank + round, call.in(rank, size));
           std::vector<float> wanted;
-          for (const Where where :
-               {Where::ordinary, Where::two_regions, Where::one_region, Where::not_of_rank_0, Where::inputs_only}) {
+          const auto run = [&](Where where, bool past_caches) {
+            commons.assume_cached(past_caches ? 0 : std::size_t{1} << 30);
             places.choose(where);
             const auto in = places.input(mine.size());
             const auto out = places.output(call.out(rank, size));
             std::copy(mine.begin(), mine.end(), in.begin());
             std::fill(out.begin(), out.end(), -1.0F);
             call.run(world, in, out);
-            if (where == Where::ordinary) wanted.assign(out.begin(), out.end());
-            const std::string what = call.name + ", buffers " + std::to_string(static_cast<int>(where));
+            if (wanted.empty()) wanted.assign(out.begin(), out.end());
+            const std::string what = fmt::format("{}, buffers {}{}", call.name, static_cast<int>(where),
+                                                 past_caches ? ", past the caches" : "");
             require(equal(out, wanted), what);
             require(equal(in, mine), what + ": the input");
             std::fill(in.begin(), in.end(), 1e9F);  // it is the caller's again
+          };
+          for (const Where where :
+               {Where::ordinary, Where::two_regions, Where::one_region, Where::not_of_rank_0, Where::inputs_only}) {
+            for (const bool past_caches : {false, true}) run(where, past_caches);
           }
         }
       }

@@ -41,7 +41,7 @@ void check_kept(Trial& trial, int way) {
 
 TEST_CASE("both ways are tried out, then all calls go the faster one until both are tried anew", "[runtime][trial]") {
   const int faster = GENERATE(0, 1);
-  const nanoseconds first(faster == 0 ? 70 : 80), second(faster == 0 ? 80 : 70);
+  const nanoseconds first(faster == 0 ? 70 : 75), second(faster == 0 ? 75 : 70);
   Trial trial;
   for (int round = 0; round < 2; ++round) {
     // Of the rows the shortest counts.
@@ -50,7 +50,7 @@ TEST_CASE("both ways are tried out, then all calls go the faster one until both 
       trial.settle(trial.found());
     }
     CHECK(trial.found() ==
-          (faster == 0 ? Trial::Times{kCounted * 70, kCounted * 80} : Trial::Times{kCounted * 80, kCounted * 70}));
+          (faster == 0 ? Trial::Times{kCounted * 70, kCounted * 75} : Trial::Times{kCounted * 75, kCounted * 70}));
     check_kept(trial, faster);
   }
 }
@@ -58,7 +58,7 @@ TEST_CASE("both ways are tried out, then all calls go the faster one until both 
 TEST_CASE("a way that takes clearly less needs no second row", "[runtime][trial]") {
   const int faster = GENERATE(0, 1);
   Trial trial;
-  try_out(trial, nanoseconds(faster == 0 ? 70 : 90), nanoseconds(faster == 0 ? 90 : 70));
+  try_out(trial, nanoseconds(faster == 0 ? 70 : 80), nanoseconds(faster == 0 ? 80 : 70));
   trial.settle(trial.found());
   check_kept(trial, faster);
 }

@@ -313,7 +313,7 @@ std::size_t least_mapped_bytes(Collective collective, bool crowded) noexcept {
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {
-  port.touches(DirectMoves(plan, port.rank(), port.size(), port.in_place()).touched());
+  port.expect_to_touch(DirectMoves(plan, port.rank(), port.size(), port.in_place()).touched());
   switch (plan.algorithm) {
     case Algorithm::sliced: return run_sliced(port, plan);
     case Algorithm::adaptive: return run_adaptive(port, plan);

@@ -58,8 +58,11 @@ DirectPort::~DirectPort() {
   if (pulled_ == Link::Pulled::not_yet) pulled_from_->give_up_pull();
 }
 
-void DirectPort::touches(std::size_t count) noexcept {
-  past_caches_ = team_.commons.beyond_caches(count * element_bytes());
+void DirectPort::expect_to_touch(std::size_t count) noexcept {
+  // (Measured with 2, 4 and 8 ranks on two cores of an AMD EPYC that share 32 MiB. All_gather, all_to_all, broadcast
+  // and all_reduce took 0.72 to 0.98 of the time at 48 MiB and more, up to 1.5 times as long at 32 MiB and less.)
+  const std::size_t held = group_.engine().settings().caches.held_by(size());
+  past_caches_ = count * element_bytes() >= held + held / 2;
 }
 
 std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noexcept {
@@ -149,7 +152,8 @@ void DirectPort::take(const Step& step, int member, std::size_t at_byte, std::sp
 }
 
 void DirectPort::put(std::span<const std::byte> result, std::byte* to) const noexcept {
-  if (past_caches_ && result.data() != to) return store_past_caches(result, to);
+  if (past_caches_ && result.size() >= SharedStores::kLeast && result.data() != to)
+    return store_past_caches(result, to);
   copy_bytes(result, to);
 }
 

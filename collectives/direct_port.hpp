@@ -93,10 +93,10 @@ class DirectPort {
   int size() const noexcept { return arena_.members(); }
   bool in_place() const noexcept { return in_place_; }
 
-  /// So many elements of buffers are read and written by all ranks together. If those are more than caches hold, which
-  /// will have lost results by the time that these are read, results that are only moved go past the caches to memory:
-  /// into the caches each line would first be read from there.
-  void touches(std::size_t count) noexcept;
+  /// All ranks together are to read and write so many elements of their buffers. Where that is more than the caches
+  /// hold, results that are only moved are stored past them: nobody would find them there later, and what is written
+  /// through a cache is first read from memory.
+  void expect_to_touch(std::size_t count) noexcept;
 
   /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a
   /// step.
@@ -242,7 +242,7 @@ class DirectPort {
   Arena& arena_;
   const bool in_place_;
   const int looks_;
-  bool past_caches_ = false;  ///< where results go
+  bool past_caches_ = false;  ///< results go there
   // Of the last fetch.
   Peer* pulled_from_ = nullptr;
   Link::Pulled pulled_ = Link::Pulled::yes;

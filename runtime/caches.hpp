@@ -1,13 +1,22 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
 namespace rondo::detail {
 
-/// Bytes that the last caches hold which so many cores have between them at the most: all of one, or one each where
-/// they lie apart. `cpus` is where the system tells of its cores; a cache of which it tells nothing is taken to hold
-/// 32 MiB for all.
-std::size_t last_cache_bytes(int cores, const std::string& cpus = "/sys/devices/system/cpu");
+/// The last caches before memory of this host's cores. By default one of the usual size, for all of them.
+struct LastCaches {
+  std::size_t bytes = std::size_t{32} << 20;  ///< of each
+  int count = 1;
+
+  /// What so many ranks have of them between them, each in another one as long as there are some. Where they are bound
+  /// to cores of the same, that is more than they have.
+  std::size_t held_by(int ranks) const noexcept { return bytes * static_cast<std::size_t>(std::min(count, ranks)); }
+};
+
+/// As the system tells of its cores at `cpus`, taking all caches to be like that of the first core.
+LastCaches last_caches(const std::string& cpus = "/sys/devices/system/cpu");
 
 }  // namespace rondo::detail

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "runtime/arena.hpp"
-#include "runtime/caches.hpp"
 #include "runtime/shared_regions.hpp"
 #include "runtime/trial.hpp"
 #include "transport/shared_stores.hpp"
@@ -27,7 +26,6 @@ class Commons {
   void form(std::unique_ptr<Arena> arena) noexcept {
     formed_ = true;
     arena_ = std::move(arena);
-    cached_bytes_ = last_cache_bytes(arena_->members());
   }
   void form_none(std::string why) {
     formed_ = true;
@@ -51,14 +49,9 @@ class Commons {
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
 
-  /// Whether of so many bytes that all members touch the first are gone from their caches when the last are reached.
-  bool beyond_caches(std::size_t bytes) const noexcept { return bytes >= cached_bytes_ + cached_bytes_ / 2; }
-  /// That those hold so many.
-  void assume_cached(std::size_t bytes) noexcept { cached_bytes_ = bytes; }
-
   /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Long ones are alike.
   Trial& trial(Collective collective, std::size_t bytes) {
-    constexpr std::size_t kLong = std::size_t{1} << 20;
+    constexpr std::size_t kLong = std::size_t{64} << 20;
     return trials_[{collective, static_cast<int>(std::bit_width(std::min(bytes, kLong))) / 2}];
   }
 
@@ -79,7 +72,6 @@ class Commons {
   std::string no_arena_;
   SharedRegions regions_;
   SharedStores stores_;
-  std::size_t cached_bytes_ = 0;
   std::optional<bool> readable_;
   bool forbidden_ = false;
   std::map<std::pair<Collective, int>, Trial> trials_;

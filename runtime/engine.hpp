@@ -15,6 +15,7 @@
 #include <rondo/config.hpp>
 #include <rondo/tuning_rules.hpp>
 
+#include "runtime/caches.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/condition.hpp"
 #include "runtime/device_messages.hpp"
@@ -56,6 +57,7 @@ class Engine {
     std::vector<int> hosts;                                    ///< by rank: equal ones may share memory; -1: does not
     std::vector<int> cores;                                    ///< on which this rank may run; empty: not known
     std::vector<int> core_places;                              ///< by rank: among those that may run on the same, or -1
+    LastCaches caches;                                         ///< of this host's cores
     std::size_t staging_bytes = std::size_t{8} << 20;          ///< of a communicator, for collectives in shared memory
     std::size_t slices_from = std::size_t{256} << 10;          ///< bytes; see two_level.hpp
     Duration verdict_wait{std::chrono::milliseconds(900)};     ///< for the hub's word on a failure seen here
@@ -87,6 +89,9 @@ class Engine {
     settings_.cores = std::move(cores);
     settings_.core_places = std::move(places);
   }
+
+  /// Other ones than the host has.
+  void pretend(const LastCaches& caches) { settings_.caches = caches; }
 
   const Settings& settings() const noexcept { return settings_; }
   const Clock& clock() const noexcept { return clock_; }

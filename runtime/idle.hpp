@@ -52,6 +52,12 @@ class IdleHabits {
   /// as short ones come.
   static constexpr Duration kLeastAvoided = std::chrono::milliseconds(2);
   static constexpr Duration kMostAvoided = std::chrono::seconds(1);
+  /// Or until so many waits, one after the other, in which it slept instead were short. That the others have done with
+  /// computing is wrong if a long yield comes before so many short ones: the next time many more are needed.
+  static constexpr std::int64_t kFewestShortSleeps = 2;
+  static constexpr std::int64_t kMoreShortSleeps = 4;
+  static constexpr std::int64_t kMostShortSleeps = 125000;
+  static constexpr int kProvingYields = 64;
 
   /// Gives the core away, to be had back after everybody else on it; remembers when that took long. May come back on
   /// another one. Takes and returns what time it is.
@@ -68,9 +74,13 @@ class IdleHabits {
       yields.none_until = after + yields.avoided;
       yields.short_sleeps = 0;
       yields.avoided = std::min(2 * yields.avoided, kMostAvoided);
+      if (yields.unproven > 0)
+        yields.needed_sleeps = std::min(kMoreShortSleeps * yields.needed_sleeps, kMostShortSleeps);
+      yields.unproven = 0;
     } else {
       long_yield_ = Duration::zero();
       yields.avoided = std::max(yields.avoided - yields.avoided / 64, kLeastAvoided);
+      if (yields.unproven > 0 && --yields.unproven == 0) yields.needed_sleeps = kFewestShortSleeps;
       if (useful_yield_ && home_.found_waiting(after)) after = clock.now();
     }
     return after;
@@ -85,16 +95,14 @@ class IdleHabits {
     yields_[many_] = before_long_yield_;
     home_.forget_computing();
   }
-  /// A wait in which this rank slept, as yields are long, has had its news after so long. Some that are short, one
-  /// after the other, say that the others have done with computing; the more of them are needed the more long yields
-  /// there have been of late.
+  /// A wait in which this rank slept, as yields are long, has had its news after so long.
   void slept(Duration time) noexcept {
     Yields& yields = yields_[many_];
     yields.short_sleeps = time <= kLongYield ? yields.short_sleeps + 1 : 0;
-    const auto long_yields = yields.avoided / kLeastAvoided;
-    if (yields.short_sleeps < long_yields * long_yields / 2) return;
+    if (yields.short_sleeps < yields.needed_sleeps) return;
     yields.short_sleeps = 0;
     yields.none_until = {};
+    yields.unproven = kProvingYields;
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < yields_[many_].none_until; }
@@ -138,6 +146,8 @@ class IdleHabits {
     Time none_until{};
     Duration avoided = kLeastAvoided;
     std::int64_t short_sleeps = 0;
+    std::int64_t needed_sleeps = kFewestShortSleeps;
+    int unproven = 0;  ///< yields that have to be short still since short sleeps were enough
   };
 
   HomeCore home_;

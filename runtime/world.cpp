@@ -11,6 +11,7 @@
 #include <rondo/init.hpp>
 
 #include "runtime/access.hpp"
+#include "runtime/caches.hpp"
 #include "runtime/cores.hpp"
 
 namespace rondo {
@@ -28,6 +29,7 @@ Engine::Settings engine_settings(const Identity& identity, const Config& config)
   settings.chunk_bytes = config.chunk_bytes;
   settings.tuning = read_tuning_rules(config.tuning_file);
   settings.deterministic = config.deterministic;
+  settings.caches = last_caches();
   return settings;
 }
 

@@ -38,7 +38,8 @@ class SharedStores {
   int past_caches_ = 0;
 };
 
-/// Others who see what is written later see this, too.
+/// As of results that nobody would find in a cache later. Others who see what is written later see this, too. Where the
+/// processor has no such stores, or none that are used here, it is memcpy.
 void store_past_caches(std::span<const std::byte> from, std::byte* to) noexcept;
 
 }  // namespace rondo::detail

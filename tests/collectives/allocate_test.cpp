@@ -12,7 +12,7 @@
 #include <rondo/rondo.hpp>
 
 #include "runtime/access.hpp"
-#include "runtime/group.hpp"
+#include "runtime/engine.hpp"
 #include "tests/collectives/harmonic.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
@@ -21,6 +21,9 @@ using namespace rondo;
 using namespace rondo::testing;
 
 namespace {
+
+constexpr detail::LastCaches kNoCaches{0, 1};
+constexpr detail::LastCaches kLargeCaches{std::size_t{1} << 30, 1};
 
 /// Whose buffers lie where.
 enum class Where { two_regions, one_region, not_of_rank_0, inputs_only, ordinary };
@@ -143,8 +146,7 @@ TEST_CASE("collectives on buffers that all ranks map give what they give on othe
   for (const int size : {1, 2, 3, 5}) {
     run_ranks(size, [size](Communicator& world) {
       Places places(world);
-      barrier(world);
-      auto& commons = CommunicatorAccess::group(world, "").commons();
+      detail::Engine& engine = *CommunicatorAccess::engine(world);
       const int rank = world.rank();
       for (int round = 0; round < 3; ++round) {  // with another root
         for (const Case& call : cases(round % size)) {
@@ -152,7 +154,7 @@ TEST_CASE("collectives on buffers that all ranks map give what they give on othe
           const auto mine = harmonic(rank + round, call.in(rank, size));
           std::vector<float> wanted;
           const auto run = [&](Where where, bool past_caches) {
-            commons.assume_cached(past_caches ? 0 : std::size_t{1} << 30);
+            engine.pretend(past_caches ? kNoCaches : kLargeCaches);
             places.choose(where);
             const auto in = places.input(mine.size());
             const auto out = places.output(call.out(rank, size));
@@ -202,23 +204,34 @@ TEST_CASE("collectives in one mapped buffer give what they give in an ordinary o
   }
 }
 
-TEST_CASE("blocks of all lengths, none among them, are read out of mapped buffers", "[collectives][allocate]") {
+TEST_CASE("blocks of all lengths, none among them, are read out of mapped buffers and of others",
+          "[collectives][allocate]") {
   run_ranks(3, [](Communicator& world) {
     const std::vector<std::size_t> counts{0, 40'000, 9};
-    const std::size_t count = counts[static_cast<std::size_t>(world.rank())];
-    auto in = rondo::allocate<float>(world, 40'009);
-    auto out = rondo::allocate<float>(world, 40'009);
-    const auto mine = harmonic(world.rank(), count);
-    std::copy(mine.begin(), mine.end(), in.begin());
-    const auto check = [&](std::size_t begin, int rank) {
-      const auto wanted = harmonic(rank, counts[static_cast<std::size_t>(rank)]);
-      return equal(out.span().subspan(begin, wanted.size()), wanted);
+    const auto mine = harmonic(world.rank(), counts[static_cast<std::size_t>(world.rank())]);
+    const auto run = [&](std::span<float> whole_in, std::span<float> out) {
+      const auto in = whole_in.first(mine.size());
+      std::copy(mine.begin(), mine.end(), in.begin());
+      const auto check = [&](std::size_t begin, int rank) {
+        const auto wanted = harmonic(rank, counts[static_cast<std::size_t>(rank)]);
+        return equal(out.subspan(begin, wanted.size()), wanted);
+      };
+      std::fill(out.begin(), out.end(), 0.0F);
+      all_gather(world, std::span<const float>(in), out, counts);
+      require(check(0, 1) && check(40'000, 2), "all_gather by counts");
+      std::fill(out.begin(), out.end(), 0.0F);
+      gather(world, std::span<const float>(in), out, counts, 2);
+      require(world.rank() != 2 || (check(0, 1) && check(40'000, 2)), "gather by counts");
     };
-    all_gather(world, std::span<const float>(in.span().first(count)), out.span(), counts);
-    require(check(0, 1) && check(40'000, 2), "all_gather by counts");
-    std::fill(out.begin(), out.end(), 0.0F);
-    gather(world, std::span<const float>(in.span().first(count)), out.span(), counts, 2);
-    require(world.rank() != 2 || (check(0, 1) && check(40'000, 2)), "gather by counts");
+    constexpr std::size_t kTotal = 40'009;
+    auto mapped_in = rondo::allocate<float>(world, kTotal);
+    auto mapped_out = rondo::allocate<float>(world, kTotal);
+    std::vector<float> own_in(kTotal), own_out(kTotal);
+    for (const bool past_caches : {false, true}) {
+      CommunicatorAccess::engine(world)->pretend(past_caches ? kNoCaches : kLargeCaches);
+      run(mapped_in.span(), mapped_out.span());
+      run(own_in, own_out);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/caches.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -7,7 +8,7 @@
 #include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 
-using rondo::detail::last_cache_bytes;
+using rondo::detail::LastCaches;
 
 namespace {
 
@@ -26,7 +27,7 @@ class Cpus {
     write(folder + "/size", size);
     write(folder + "/shared_cpu_list", shared_by);
   }
-  std::size_t bytes(int cores) const { return last_cache_bytes(cores, directory_ / "cpu"); }
+  LastCaches found() const { return rondo::detail::last_caches(directory_ / "cpu"); }
 
  private:
   void write(const std::string& file, const std::string& text) const {
@@ -40,29 +41,37 @@ class Cpus {
 
 }  // namespace
 
-TEST_CASE("the last cache is that of the highest level, and cores apart have one each", "[runtime][caches]") {
-  const Cpus cpus("0-7,16-23");
+TEST_CASE("the last cache is that of the highest level, one for all cores that share it", "[runtime][caches]") {
+  const Cpus cpus("0-7,16-22");
   cpus.cache(0, "1", "Data", "32K", "0,16");
   cpus.cache(1, "1", "Instruction", "32K", "0,16");
   cpus.cache(2, "2", "Unified", "512K", "0,16");
   cpus.cache(3, "3", "Unified", "32768K", "0-3,16-19");
-  CHECK(cpus.bytes(1) == 32 * MiB);
-  CHECK(cpus.bytes(2) == 64 * MiB);
-  CHECK(cpus.bytes(8) == 64 * MiB);
+  CHECK(cpus.found().bytes == 32 * MiB);
+  CHECK(cpus.found().count == 2);
 }
 
 TEST_CASE("without a third level it is the second, which a core may have to itself", "[runtime][caches]") {
-  const Cpus cpus("0-1");
+  const Cpus cpus("0-2");
   cpus.cache(0, "1", "Data", "48K", "0");
   cpus.cache(1, "2", "Unified", "2048K", "0");
-  cpus.cache(2, "2", "Instruction", "64K", "0");
-  CHECK(cpus.bytes(4) == 4 * MiB);
+  cpus.cache(2, "3", "Instruction", "64K", "0");
+  CHECK(cpus.found().bytes == 2 * MiB);
+  CHECK(cpus.found().count == 3);
 }
 
-TEST_CASE("where the system tells nothing of caches, or nothing that can be read, the usual is taken",
+TEST_CASE("where the system tells nothing of caches, or nothing that can be read, there is one of the usual size",
           "[runtime][caches]") {
   const Cpus silent("0-3");
-  CHECK(silent.bytes(4) == 32 * MiB);
+  CHECK(silent.found().bytes == LastCaches().bytes);
   silent.cache(0, "3", "Unified", "much", "0-3");
-  CHECK(silent.bytes(4) == 32 * MiB);
+  CHECK(silent.found().bytes == LastCaches().bytes);
+  CHECK(silent.found().count == 1);
+}
+
+TEST_CASE("ranks have no more caches than there are, nor than they are themselves", "[runtime][caches]") {
+  const LastCaches caches{32 * MiB, 4};
+  CHECK(caches.held_by(1) == 32 * MiB);
+  CHECK(caches.held_by(4) == 128 * MiB);
+  CHECK(caches.held_by(8) == 128 * MiB);
 }

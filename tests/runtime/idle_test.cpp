@@ -122,7 +122,7 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     CHECK(habits.yields_are_long(now));
   }
   SECTION("unless waits in which it sleeps instead are short, one after the other") {
-    constexpr int kEnough = 8;  // after two long yields
+    constexpr auto kEnough = IdleHabits::kFewestShortSleeps;
     for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
     habits.slept(3ms);
     for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
@@ -130,14 +130,24 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     SECTION("and no other is long") {
       habits.slept(100us);
       CHECK_FALSE(habits.yields_are_long(now));
-      now = yield_for(clock, habits, 3ms);
-      for (int i = 0; i < 4 * kEnough - 1; ++i) habits.slept(100us);
-      CHECK(habits.yields_are_long(now));
+      SECTION("and the next yield is not, or more of them are needed") {
+        now = yield_for(clock, habits, 3ms);
+        for (int i = 0; i < IdleHabits::kMoreShortSleeps * kEnough - 1; ++i) habits.slept(100us);
+        CHECK(habits.yields_are_long(now));
+      }
+      SECTION("and so are many yields after them") {
+        for (int i = 0; i < IdleHabits::kProvingYields; ++i) yield_for(clock, habits, 2us);
+        now = yield_for(clock, habits, 3ms);
+        for (int i = 0; i < kEnough; ++i) habits.slept(100us);
+        CHECK_FALSE(habits.yields_are_long(now));
+      }
     }
     SECTION("and no long yield comes in between") {
       now = yield_for(clock, habits, 3ms);
-      for (int i = 0; i < 4 * kEnough - 1; ++i) habits.slept(100us);
+      for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
       CHECK(habits.yields_are_long(now));
+      habits.slept(100us);
+      CHECK_FALSE(habits.yields_are_long(now));
     }
   }
   SECTION("apart for times when few bytes are moved, and when many") {

@@ -29,8 +29,8 @@ namespace rondo::detail {
 ///
 /// `sliced` (all_reduce, reduce): see `run_sliced`.
 ///
-/// Of long buffers, what is copied out of the arena or out of mapped memory goes to the output past the caches. What the
-/// system copies, or what is combined straight into an output, does not.
+/// Where a collective touches clearly more than the caches hold, what a rank copies to its output goes past them; what
+/// the system copies, or what is combined straight into an output, does not.
 ///
 /// The sums are left folds in rank order, whatever the size, the window or the timing: the same bits on every rank, in
 /// every run, by either algorithm.

@@ -93,9 +93,9 @@ class DirectPort {
   int size() const noexcept { return arena_.members(); }
   bool in_place() const noexcept { return in_place_; }
 
-  /// All ranks together are to read and write so many elements of their buffers. Where that is more than the caches
-  /// hold, results that are only moved are stored past them: nobody would find them there later, and what is written
-  /// through a cache is first read from memory.
+  /// All ranks together are to read and write so many elements of their buffers. Where that is clearly more than the
+  /// caches hold, results that are only moved are stored past them: nobody would find them there later, and what is
+  /// written through a cache is first read from memory.
   void expect_to_touch(std::size_t count) noexcept;
 
   /// The most elements, `chunk` if that is less and not 0, of which a rank can lay out `shares` times as many in a

@@ -46,9 +46,11 @@ LastCaches last_caches(const std::string& cpus) {
     const std::string cache = cpus + "/cpu0/cache/index" + std::to_string(index);
     const int level = whole_number(word_in(cache + "/level"));
     if (level == 0) return last;
-    const std::size_t bytes = size_in(word_in(cache + "/size"));
-    if (level <= last_level || bytes == 0 || word_in(cache + "/type") == "Instruction") continue;
+    if (level <= last_level || word_in(cache + "/type") == "Instruction") continue;
     last_level = level;
+    last = LastCaches();
+    const std::size_t bytes = size_in(word_in(cache + "/size"));
+    if (bytes == 0) continue;
     const int sharing = std::max(cores_in(word_in(cache + "/shared_cpu_list")), 1);
     const int online = std::max(cores_in(word_in(cpus + "/online")), 1);
     last = {bytes, (online + sharing - 1) / sharing};

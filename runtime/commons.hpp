@@ -49,7 +49,8 @@ class Commons {
   /// How this rank writes into the arena.
   SharedStores& stores() noexcept { return stores_; }
 
-  /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Long ones are alike.
+  /// Of calls of this collective with blocks of about so many bytes, where there are two ways. Very long ones are
+  /// alike.
   Trial& trial(Collective collective, std::size_t bytes) {
     constexpr std::size_t kLong = std::size_t{64} << 20;
     return trials_[{collective, static_cast<int>(std::bit_width(std::min(bytes, kLong))) / 2}];

@@ -90,8 +90,8 @@ class Engine {
     settings_.core_places = std::move(places);
   }
 
-  /// Other ones than the host has.
-  void pretend(const LastCaches& caches) { settings_.caches = caches; }
+  /// For tests: as if the host had these.
+  void pretend_caches(const LastCaches& caches) { settings_.caches = caches; }
 
   const Settings& settings() const noexcept { return settings_; }
   const Clock& clock() const noexcept { return clock_; }

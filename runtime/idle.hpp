@@ -52,12 +52,14 @@ class IdleHabits {
   /// as short ones come.
   static constexpr Duration kLeastAvoided = std::chrono::milliseconds(2);
   static constexpr Duration kMostAvoided = std::chrono::seconds(1);
-  /// Or until so many waits, one after the other, in which it slept instead were short. That the others have done with
-  /// computing is wrong if a long yield comes before so many short ones: the next time many more are needed.
-  static constexpr std::int64_t kFewestShortSleeps = 2;
-  static constexpr std::int64_t kMoreShortSleeps = 4;
-  static constexpr std::int64_t kMostShortSleeps = 125000;
-  static constexpr int kProvingYields = 64;
+  /// Or until so many waits in a row in which it slept instead were short: the others seem to have done with computing.
+  static constexpr int kFewestShortSleeps = 2;
+  /// They had not if a yield within this time is long: beside a process that computes the others have the core for some
+  /// milliseconds, too. Then so many times as many short sleeps are needed, up to the most; the fewest again once no
+  /// yield has been long for that time.
+  static constexpr Duration kSoon = std::chrono::milliseconds(20);
+  static constexpr int kTimesAsMany = 4;
+  static constexpr int kMostShortSleeps = 100'000;
 
   /// Gives the core away, to be had back after everybody else on it; remembers when that took long. May come back on
   /// another one. Takes and returns what time it is.
@@ -74,13 +76,14 @@ class IdleHabits {
       yields.none_until = after + yields.avoided;
       yields.short_sleeps = 0;
       yields.avoided = std::min(2 * yields.avoided, kMostAvoided);
-      if (yields.unproven > 0)
-        yields.needed_sleeps = std::min(kMoreShortSleeps * yields.needed_sleeps, kMostShortSleeps);
-      yields.unproven = 0;
+      if (before - yields.resumed < kSoon)
+        yields.needed_sleeps = std::min(kTimesAsMany * yields.needed_sleeps, kMostShortSleeps);
+      yields.resumed = {};
+      yields.last_long = after;
     } else {
       long_yield_ = Duration::zero();
       yields.avoided = std::max(yields.avoided - yields.avoided / 64, kLeastAvoided);
-      if (yields.unproven > 0 && --yields.unproven == 0) yields.needed_sleeps = kFewestShortSleeps;
+      if (after - yields.last_long >= kSoon) yields.needed_sleeps = kFewestShortSleeps;
       if (useful_yield_ && home_.found_waiting(after)) after = clock.now();
     }
     return after;
@@ -95,14 +98,14 @@ class IdleHabits {
     yields_[many_] = before_long_yield_;
     home_.forget_computing();
   }
-  /// A wait in which this rank slept, as yields are long, has had its news after so long.
-  void slept(Duration time) noexcept {
+  /// A wait in which this rank slept, as yields are long, has had its news now, after so long.
+  void slept(Duration time, Time now) noexcept {
     Yields& yields = yields_[many_];
     yields.short_sleeps = time <= kLongYield ? yields.short_sleeps + 1 : 0;
     if (yields.short_sleeps < yields.needed_sleeps) return;
     yields.short_sleeps = 0;
     yields.none_until = {};
-    yields.unproven = kProvingYields;
+    yields.resumed = now;
   }
   /// Others compute on this core: who sleeps is woken in their stead, who yields waits until they have had enough.
   bool yields_are_long(Time now) const noexcept { return now < yields_[many_].none_until; }
@@ -122,6 +125,7 @@ class IdleHabits {
   }
   void forget_long_yields() noexcept {
     yields_ = {};
+    long_yield_ = Duration::zero();
     home_.forget_computing();
   }
 
@@ -145,9 +149,10 @@ class IdleHabits {
   struct Yields {
     Time none_until{};
     Duration avoided = kLeastAvoided;
-    std::int64_t short_sleeps = 0;
-    std::int64_t needed_sleeps = kFewestShortSleeps;
-    int unproven = 0;  ///< yields that have to be short still since short sleeps were enough
+    int short_sleeps = 0;
+    int needed_sleeps = kFewestShortSleeps;
+    Time resumed{};  ///< when short sleeps were enough, since the last long yield
+    Time last_long{};
   };
 
   HomeCore home_;
@@ -197,7 +202,9 @@ class Idle {
 
   /// All is there that was waited for.
   void over() noexcept {
-    if (asleep_since_) habits_.slept(clock_.now() - *asleep_since_);
+    if (!asleep_since_) return;
+    const Time now = clock_.now();
+    habits_.slept(now - *asleep_since_, now);
   }
 
  private:

@@ -22,7 +22,7 @@ class Trial {
   static constexpr int kInRow = 4;
   static constexpr int kRows = 3;
   static constexpr int kKept = 1000;
-  /// Takes so many times as long, after the first row each way and after the second.
+  /// A way is out if it takes so many times as long as the other, after the first row each way and after the second.
   static constexpr std::array<double, kRows - 1> kClear{1.25, 1.1};
   /// A row each way, in picoseconds for a byte.
   using Times = std::array<std::uint32_t, 2>;

@@ -38,7 +38,7 @@ class SharedStores {
   int past_caches_ = 0;
 };
 
-/// As of results that nobody would find in a cache later. Others who see what is written later see this, too. Where the
+/// Copies by stores that leave no lines in the caches. Others who see what is written later see this, too. Where the
 /// processor has no such stores, or none that are used here, it is memcpy.
 void store_past_caches(std::span<const std::byte> from, std::byte* to) noexcept;
 

@@ -12,6 +12,7 @@
 #include <rondo/rondo.hpp>
 
 #include "runtime/access.hpp"
+#include "runtime/caches.hpp"
 #include "runtime/engine.hpp"
 #include "tests/collectives/harmonic.hpp"
 #include "tests/support/catch.hpp"
@@ -154,7 +155,7 @@ TEST_CASE("collectives on buffers that all ranks map give what they give on othe
           const auto mine = harmonic(rank + round, call.in(rank, size));
           std::vector<float> wanted;
           const auto run = [&](Where where, bool past_caches) {
-            engine.pretend(past_caches ? kNoCaches : kLargeCaches);
+            engine.pretend_caches(past_caches ? kNoCaches : kLargeCaches);
             places.choose(where);
             const auto in = places.input(mine.size());
             const auto out = places.output(call.out(rank, size));
@@ -182,6 +183,7 @@ TEST_CASE("collectives in one mapped buffer give what they give in an ordinary o
   for (const int size : {1, 2, 3, 5}) {
     run_ranks(size, [size](Communicator& world) {
       Places places(world);
+      detail::Engine& engine = *CommunicatorAccess::engine(world);
       for (int round = 0; round < 3; ++round) {
         const int root = round % size;
         for (const InPlace& call : in_place(root)) {
@@ -189,7 +191,8 @@ TEST_CASE("collectives in one mapped buffer give what they give in an ordinary o
           const auto mine = harmonic(world.rank() + round, call.count(size));
           std::vector<float> wanted = mine;
           call.run(world, wanted);
-          for (const Where where : {Where::one_region, Where::not_of_rank_0}) {
+          const auto run = [&](Where where, bool past_caches) {
+            engine.pretend_caches(past_caches ? kNoCaches : kLargeCaches);
             places.choose(where);
             const auto data = places.input(mine.size());
             std::copy(mine.begin(), mine.end(), data.begin());
@@ -197,6 +200,9 @@ TEST_CASE("collectives in one mapped buffer give what they give in an ordinary o
             require(equal(meant(call, world, root, data), meant(call, world, root, wanted)),
                     call.name + " in place, buffers " + std::to_string(static_cast<int>(where)));
             std::fill(data.begin(), data.end(), 1e9F);
+          };
+          for (const Where where : {Where::one_region, Where::not_of_rank_0}) {
+            for (const bool past_caches : {false, true}) run(where, past_caches);
           }
         }
       }
@@ -228,7 +234,7 @@ TEST_CASE("blocks of all lengths, none among them, are read out of mapped buffer
     auto mapped_out = rondo::allocate<float>(world, kTotal);
     std::vector<float> own_in(kTotal), own_out(kTotal);
     for (const bool past_caches : {false, true}) {
-      CommunicatorAccess::engine(world)->pretend(past_caches ? kNoCaches : kLargeCaches);
+      CommunicatorAccess::engine(world)->pretend_caches(past_caches ? kNoCaches : kLargeCaches);
       run(mapped_in.span(), mapped_out.span());
       run(own_in, own_out);
     }

@@ -64,7 +64,8 @@ TEST_CASE("where the system tells nothing of caches, or nothing that can be read
           "[runtime][caches]") {
   const Cpus silent("0-3");
   CHECK(silent.found().bytes == LastCaches().bytes);
-  silent.cache(0, "3", "Unified", "much", "0-3");
+  silent.cache(0, "2", "Unified", "512K", "0");
+  silent.cache(1, "3", "Unified", "0K", "0-3");
   CHECK(silent.found().bytes == LastCaches().bytes);
   CHECK(silent.found().count == 1);
 }

@@ -13,6 +13,7 @@ namespace {
 class SteppingClock final : public Clock {
  public:
   Time now() const override { return now_ += step; }
+  void pass(Duration time) { now_ += time; }
   Duration step{};
 
  private:
@@ -122,32 +123,50 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     CHECK(habits.yields_are_long(now));
   }
   SECTION("unless waits in which it sleeps instead are short, one after the other") {
-    constexpr auto kEnough = IdleHabits::kFewestShortSleeps;
-    for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
-    habits.slept(3ms);
-    for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
+    constexpr auto kFewest = IdleHabits::kFewestShortSleeps;
+    constexpr auto kMore = IdleHabits::kTimesAsMany * kFewest;
+    const auto sleep_briefly = [&](int times) {
+      for (int i = 0; i < times; ++i) habits.slept(100us, now);
+    };
+    sleep_briefly(kFewest - 1);
+    habits.slept(3ms, now);
+    sleep_briefly(kFewest - 1);
     CHECK(habits.yields_are_long(now));
-    SECTION("and no other is long") {
-      habits.slept(100us);
-      CHECK_FALSE(habits.yields_are_long(now));
-      SECTION("and the next yield is not, or more of them are needed") {
-        now = yield_for(clock, habits, 3ms);
-        for (int i = 0; i < IdleHabits::kMoreShortSleeps * kEnough - 1; ++i) habits.slept(100us);
-        CHECK(habits.yields_are_long(now));
-      }
-      SECTION("and so are many yields after them") {
-        for (int i = 0; i < IdleHabits::kProvingYields; ++i) yield_for(clock, habits, 2us);
-        now = yield_for(clock, habits, 3ms);
-        for (int i = 0; i < kEnough; ++i) habits.slept(100us);
-        CHECK_FALSE(habits.yields_are_long(now));
-      }
-    }
     SECTION("and no long yield comes in between") {
       now = yield_for(clock, habits, 3ms);
-      for (int i = 0; i < kEnough - 1; ++i) habits.slept(100us);
+      sleep_briefly(kFewest - 1);
       CHECK(habits.yields_are_long(now));
-      habits.slept(100us);
+    }
+    SECTION("and no other is long") {
+      sleep_briefly(1);
       CHECK_FALSE(habits.yields_are_long(now));
+      SECTION("soon after that, or more of them are needed") {
+        now = yield_for(clock, habits, 3ms);
+        sleep_briefly(kMore - 1);
+        CHECK(habits.yields_are_long(now));
+        SECTION("until no yield is long any more") {
+          clock.pass(IdleHabits::kSoon);
+          yield_for(clock, habits, 2us);
+          now = yield_for(clock, habits, 3ms);
+          sleep_briefly(kFewest);
+        }
+        SECTION("and are enough then") { sleep_briefly(1); }
+        CHECK_FALSE(habits.yields_are_long(now));
+      }
+      SECTION("but may be later, whatever came in between") {
+        clock.pass(IdleHabits::kSoon);
+        now = yield_for(clock, habits, 3ms);
+        sleep_briefly(kFewest);
+        CHECK_FALSE(habits.yields_are_long(now));
+      }
+      SECTION("unless the others worked for this rank then") {
+        now = yield_for(clock, habits, 3ms);
+        habits.brought(3 * IdleHabits::kWorthwhile);
+        clock.pass(IdleHabits::kSoon);
+        now = yield_for(clock, habits, 3ms);
+        sleep_briefly(kFewest);
+        CHECK_FALSE(habits.yields_are_long(now));
+      }
     }
   }
   SECTION("apart for times when few bytes are moved, and when many") {
@@ -162,6 +181,7 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
   }
   SECTION("and as at first once that is forgotten") {
     habits.forget_long_yields();
+    habits.brought(3 * IdleHabits::kWorthwhile);  // which says nothing of what is forgotten
     CHECK_FALSE(habits.yields_are_long(now));
     now = yield_for(clock, habits, 3ms);
     CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));

@@ -95,9 +95,9 @@ std::string names(Enum first, Enum last) {
 
 /// "ring", or "all_reduce=ring,broadcast=tree".
 void read_algorithms(Config& config, std::string_view text) {
-  const auto parse = [&](std::string_view name) {
+  const auto parse = [&](std::string_view name, const char* or_else) {
     const auto algorithm = parse_algorithm(name);
-    if (!algorithm) reject(name, "one of " + names(Algorithm::automatic, Algorithm::leader));
+    if (!algorithm) reject(name, "one of " + names(Algorithm::automatic, Algorithm::leader) + or_else);
     return *algorithm;
   };
   for (std::string_view rest = text; !rest.empty();) {
@@ -106,13 +106,13 @@ void read_algorithms(Config& config, std::string_view text) {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) {
-      config.algorithm.fill(parse(item));
+      config.algorithm.fill(parse(item, "; for one operation all_reduce=ring"));
       continue;
     }
     const auto collective = parse_collective(item.substr(0, equals));
     if (!collective) reject(item.substr(0, equals), "one of " + names(Collective::all_reduce, Collective::barrier));
     const auto index = static_cast<std::size_t>(*collective);
-    config.algorithm[index] = parse(item.substr(equals + 1));
+    config.algorithm[index] = parse(item.substr(equals + 1), "");
     config.algorithm_named[index] = config.algorithm[index] != Algorithm::automatic;
   }
 }

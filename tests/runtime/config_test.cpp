@@ -110,7 +110,8 @@ TEST_CASE("a bad value names the variable, what it says and what is wanted", "[r
   CHECK_THAT(rejection("RONDO_INSECURE", "maybe"), ContainsSubstring("1 or 0"));
   CHECK_THAT(rejection("RONDO_ALGORITHM", "spiral"),
              ContainsSubstring("got \"spiral\", wanted one of automatic, ring, tree, ") &&
-                 ContainsSubstring(", two_level, leader [bad_configuration]"));
+                 ContainsSubstring(", two_level, leader; for one operation all_reduce=ring [bad_configuration]"));
+  CHECK_THAT(rejection("RONDO_ALGORITHM", "all_reduce=spiral"), ContainsSubstring(", leader [bad_configuration]"));
   CHECK_THAT(rejection("RONDO_ALGORITHM", "all_redcue=ring"),
              ContainsSubstring("got \"all_redcue\", wanted one of all_reduce, reduce, ") &&
                  ContainsSubstring(", barrier [bad_configuration]"));

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <sstream>
 #include <string_view>
+
+#include "runtime/cores.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -26,16 +27,8 @@ std::size_t size_in(const std::string& text) {
   return text.ends_with('K') ? static_cast<std::size_t>(std::max(whole_number(text), 0)) << 10 : 0;
 }
 
-/// How many cores "0-3,8,10-11" are.
-int cores_in(const std::string& list) {
-  int count = 0;
-  std::istringstream ranges(list);
-  for (std::string range; std::getline(ranges, range, ',');) {
-    const auto dash = range.find('-');
-    count += dash == std::string::npos ? 1 : whole_number(range.substr(dash + 1)) - whole_number(range) + 1;
-  }
-  return count;
-}
+/// How many cores a list names; at least 1.
+int cores_in(const std::string& path) { return std::max(static_cast<int>(parse_cpu_list(word_in(path)).size()), 1); }
 
 }  // namespace
 
@@ -51,9 +44,8 @@ LastCaches last_caches(const std::string& cpus) {
     last = LastCaches();
     const std::size_t bytes = size_in(word_in(cache + "/size"));
     if (bytes == 0) continue;
-    const int sharing = std::max(cores_in(word_in(cache + "/shared_cpu_list")), 1);
-    const int online = std::max(cores_in(word_in(cpus + "/online")), 1);
-    last = {bytes, (online + sharing - 1) / sharing};
+    const int sharing = cores_in(cache + "/shared_cpu_list");
+    last = {bytes, (cores_in(cpus + "/online") + sharing - 1) / sharing};
   }
 }
 

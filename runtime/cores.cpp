@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 
 namespace rondo::detail {
@@ -97,6 +98,21 @@ std::vector<int> cores_of_affinity(std::string_view affinity) {
     if (affinity[core] == '1') cores.push_back(static_cast<int>(core));
   }
   return cores;
+}
+
+std::vector<int> parse_cpu_list(const std::string& text) {
+  std::vector<int> cpus;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const char* const end = part.data() + part.size();
+    int first = 0;
+    auto [rest, error] = std::from_chars(part.data(), end, first);
+    if (error != std::errc{}) continue;
+    int last = first;
+    if (rest != end && *rest == '-') std::from_chars(rest + 1, end, last);
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
 }
 
 bool move_to_core(int core) noexcept {

@@ -16,6 +16,9 @@ std::string own_affinity();
 std::vector<int> cores_of_affinity(std::string_view affinity);
 inline std::vector<int> own_cores() { return cores_of_affinity(own_affinity()); }
 
+/// "0,2-3" -> {0, 2, 3}, as the kernel writes lists of cores.
+std::vector<int> parse_cpu_list(const std::string& text);
+
 /// Cores that the processes of this host or container can use together: online, and within the CPU quota. Other than
 /// `usable_cores` the same for all of them, whatever each is bound to.
 int cores_of_host();

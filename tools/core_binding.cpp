@@ -1,12 +1,10 @@
 #include "tools/core_binding.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <fstream>
-#include <sstream>
 
 #include <fmt/format.h>
 
+#include "runtime/cores.hpp"
 #include "tools/process.hpp"
 
 namespace rondo::detail {
@@ -22,21 +20,6 @@ std::vector<int> hardware_threads_beside(int cpu) {
 }
 
 }  // namespace
-
-std::vector<int> parse_cpu_list(const std::string& text) {
-  std::vector<int> cpus;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const char* const end = part.data() + part.size();
-    int first = 0;
-    auto [rest, error] = std::from_chars(part.data(), end, first);
-    if (error != std::errc{}) continue;
-    int last = first;
-    if (rest != end && *rest == '-') std::from_chars(rest + 1, end, last);
-    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-  }
-  return cpus;
-}
 
 std::vector<Core> bindable_cores() {
   cpu_set_t usable;

@@ -16,7 +16,4 @@ struct Core {
 /// The cores that this process may use, in the order of their first processor. Throws LaunchError.
 std::vector<Core> bindable_cores();
 
-/// "0,2-3" -> {0, 2, 3}, as the kernel writes lists of processors.
-std::vector<int> parse_cpu_list(const std::string& text);
-
 }  // namespace rondo::detail

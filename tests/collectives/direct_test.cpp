@@ -1,8 +1,6 @@
 // Collectives of ranks that share memory, where they differ from those by messages: steps that nobody ends with a
 // barrier, turns, the way back to messages. What they compute is tested with the others (collectives, operators).
 
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -18,7 +16,6 @@
 #include "runtime/engine.hpp"
 #include "tests/collectives/harmonic.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/on_core.hpp"
 #include "tests/support/ranks.hpp"
 #include "tests/support/rounds.hpp"
 
@@ -78,38 +75,7 @@ std::chrono::steady_clock::time_point slow_time() {
   return now += std::chrono::milliseconds(1);
 }
 
-struct Tomorrow : detail::Clock {
-  detail::Time now() const override { return detail::SteadyClock().now() + std::chrono::hours(24); }
-};
-
 }  // namespace
-
-TEST_CASE("ranks that share memory from now on forget how long others took to start", "[collectives][direct]") {
-  run_ranks(2, [](Communicator& world) {
-    detail::IdleHabits& habits = CommunicatorAccess::group(world, "").engine().progress().habits();
-    const Tomorrow clock;  // what the barrier itself teaches is long forgotten then
-    detail::Time now{};
-    // After the last one a short sleep of the barrier's says nothing.
-    for (int time = 0; time < 9; ++time) {
-      now = habits.yield(clock, clock.now() - std::chrono::hours(1));
-      while (time < 4 && habits.yields_are_long(now)) habits.slept({}, clock.now());
-    }
-    require(habits.yields_are_long(now), "not noticed");
-    barrier(world, {.algorithm = Algorithm::direct});
-    require(!habits.yields_are_long(now), "still remembered");
-  });
-}
-
-TEST_CASE("who waits for a root says on which core, too", "[collectives][direct]") {
-  const OnCore first(0);
-  run_ranks(4, [](Communicator& world) {
-    std::uint32_t word = 0;
-    for (int i = 0; i < 1000; ++i) broadcast(world, std::span(&word, 1), 0, {.algorithm = Algorithm::direct});
-    const detail::Arena* const arena = CommunicatorAccess::group(world, "").commons().arena();
-    require(arena != nullptr, "there is no arena");
-    require(world.rank() == 0 || arena->core_of(world.rank()) == ::sched_getcpu(), "it said nothing");
-  });
-}
 
 TEST_CASE("a long row of collectives without a barrier between them gets every byte right", "[collectives][direct]") {
   for (const int size : {2, 3, 5}) {
@@ -377,27 +343,6 @@ TEST_CASE("calls that differ where nobody waits are found out by the next", "[co
     INFO(outcome.error);
     CHECK(outcome.code == Errc::collective_mismatch);
   }
-}
-
-TEST_CASE("who waits in shared memory for a rank that has left before hears of it at once", "[collectives][direct]") {
-  Config config;
-  config.timeout = std::chrono::seconds(10);
-  const auto outcomes = try_ranks(
-      2,
-      [](Communicator& world) {
-        barrier(world);
-        if (world.rank() == 1) return;
-        int nothing = 0;
-        try {
-          world.recv(std::span(&nothing, 1), 1);
-        } catch (const Error& error) {
-          if (error.code() != Errc::peer_failed) throw;
-        }
-        barrier(world);
-      },
-      config);
-  CHECK(outcomes[0].code == Errc::peer_failed);
-  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("rank 1 has left"));
 }
 
 TEST_CASE("direct algorithms are refused among ranks that do not share memory", "[collectives][direct]") {

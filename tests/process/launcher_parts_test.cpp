@@ -28,13 +28,6 @@ TEST_CASE("the kernel's count of out-of-memory kills is read from all three plac
   CHECK(parse_oom_kills("") == 0);
 }
 
-TEST_CASE("lists of processors are read as the kernel writes them", "[tools]") {
-  CHECK(parse_cpu_list("0") == std::vector<int>{0});
-  CHECK(parse_cpu_list("0,4") == std::vector<int>{0, 4});
-  CHECK(parse_cpu_list("2-4,7") == std::vector<int>{2, 3, 4, 7});
-  CHECK(parse_cpu_list("").empty());
-}
-
 TEST_CASE("words are quoted for a shell only where they need it", "[tools]") {
   CHECK(shell_quoted("--file=a/b.c") == "--file=a/b.c");
   CHECK(shell_quoted("two words") == "'two words'");

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
@@ -96,4 +97,11 @@ TEST_CASE("a thread moves to a core that it may use, and may go on from there", 
   CHECK_FALSE(move_to_core(CPU_SETSIZE - 1));  // which it may not use
   CHECK(::sched_getaffinity(0, sizeof after, &after) == 0);
   CHECK(CPU_EQUAL(&before, &after));
+}
+
+TEST_CASE("lists of cores are read as the kernel writes them", "[runtime][cores]") {
+  CHECK(parse_cpu_list("0") == std::vector<int>{0});
+  CHECK(parse_cpu_list("0,4") == std::vector<int>{0, 4});
+  CHECK(parse_cpu_list("2-4,7") == std::vector<int>{2, 3, 4, 7});
+  CHECK(parse_cpu_list("").empty());
 }

@@ -60,9 +60,9 @@ DirectPort::~DirectPort() {
 }
 
 void DirectPort::expect_to_touch(std::size_t count) noexcept {
-  // (Measured with 2, 4 and 8 ranks on two cores of an AMD EPYC that share 32 MiB. All_gather, all_to_all, broadcast
-  // and all_reduce took 0.72 to 0.98 of the time at 48 MiB and more, up to 1.5 times as long at 32 MiB and less:
-  // hence half as much again.)
+  // (Measured with 2, 4 and 8 ranks on two cores of an AMD EPYC that share 32 MiB: where all_gather, all_to_all,
+  // broadcast and all_reduce touched 48 MiB and more they took 0.86 of the time in the median of 17 cells, longer in
+  // one; at 32 MiB and less up to 1.5 times as long. Hence half as much again.)
   const std::size_t held = group_.engine().settings().caches.held_by(size());
   past_caches_ = count * element_bytes() >= held + held / 2;
 }

@@ -89,9 +89,7 @@ DeviceShare DeviceCollective::share(const Plan& plan, bool in_place, bool has_ke
   }
   const DirectMoves moves(plan, group_.rank(), group_.size(), in_place);
   own.input = expose(moves.offered());
-  const bool written = plan.collective == Collective::all_reduce ||
-                       (plan.collective == Collective::reduce && group_.rank() == plan.root);
-  if (written) own.output = expose(moves.whole(Buffer::output));
+  own.output = expose(moves.got());
   return own;
 }
 

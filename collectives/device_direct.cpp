@@ -20,6 +20,11 @@ bool anybody_in_place(const std::vector<DeviceShare>& shares) {
   return std::any_of(shares.begin(), shares.end(), [](const DeviceShare& share) { return share.in_place != 0; });
 }
 
+bool on_one_device(const std::vector<DeviceShare>& shares) {
+  return std::all_of(shares.begin(), shares.end(),
+                     [&](const DeviceShare& share) { return share.device == shares.front().device; });
+}
+
 /// As one rank goes through it.
 class OnDevices {
  public:
@@ -32,7 +37,8 @@ class OnDevices {
         shares_(shares),
         rank_(work.operation().group().rank()),
         size_(work.operation().group().size()),
-        moves_(plan, rank_, size_, share(rank_).in_place != 0),
+        of_leader_(plan.algorithm == Algorithm::leader && on_one_device(shares)),
+        acts_(!of_leader_ || rank_ == kLeader),
         inputs_(shares.size()),
         outputs_(shares.size()) {}
 
@@ -41,7 +47,7 @@ class OnDevices {
     Verdict& own = verdicts[index(rank_)];
     // Before anything is queued here, so that others' memory may be closed to make room.
     own.can = map_all() ? 1 : 0;
-    work_.follow(memory_);
+    work_.follow(memory_, of_leader_);
     Task recorded = work_.record(own.ready, size_ - 1);
     co_await recorded;
     Task told = exchange(work_.operation(), 1, verdicts);
@@ -52,118 +58,145 @@ class OnDevices {
       co_return;
     }
 
-    for_others([&](int member) { work_.wait_for(member, verdicts[index(member)].ready); });
-    move();
-    std::vector<cuda::EventTicket> tickets(shares_.size());
-    Task marked = work_.record(tickets[index(rank_)], size_ - 1);
-    co_await marked;
+    for_others([&](int member) {
+      const cuda::EventTicket ready = verdicts[index(member)].ready;
+      acts_ ? work_.wait_for(member, ready) : work_.watch(member, ready);
+    });
+    std::vector<cuda::EventTicket> tickets(shares_.size(), cuda::kNoEvent);
+    if (acts_) {
+      act();
+      Task marked = work_.record(tickets[index(rank_)], size_ - 1);
+      co_await marked;
+    }
     Task finished = exchange(work_.operation(), 2, tickets);
     co_await finished;
     work_.give_back(own.ready, size_ - 1);
-    for_others([&](int member) { work_.wait_for_end(member, tickets[index(member)]); });
+    for_others([&](int member) { work_.ends_with(member, tickets[index(member)]); });
     Task ended = work_.end();
     co_await ended;
   }
 
  private:
+  static constexpr int kLeader = 0;
+
   template <typename Action>
   void for_others(const Action& action) const {
     for (int member = 0; member < size_; ++member) {
       if (member != rank_) action(member);
     }
   }
+  /// Those whose part this rank does.
+  template <typename Action>
+  void for_served(const Action& action) const {
+    for (int member = 0; member < size_; ++member) {
+      if (of_leader_ ? acts_ : member == rank_) action(member);
+    }
+  }
+  DirectMoves moves_of(int member) const { return {plan_, member, size_, share(member).in_place != 0}; }
 
   // Who combines what for whom.
 
-  bool on_one_device() const {
-    return std::all_of(shares_.begin(), shares_.end(),
-                       [&](const DeviceShare& share) { return share.device == shares_.front().device; });
-  }
-  /// The part of the vector that this rank combines.
-  Range own_part() const {
-    const Range all = moves_.whole(Buffer::input);
-    const Range slice = plan_.blocks.in(Buffer::input, rank_);
+  /// The part of the vector that a member's part of the work combines.
+  Range part_of(int member) const {
+    const Range all = plan_.blocks.whole(Buffer::input);
+    const Range slice = plan_.blocks.in(Buffer::input, member);
     const bool rooted = plan_.collective == Collective::reduce;
     if (plan_.collective == Collective::reduce_scatter || plan_.algorithm == Algorithm::sliced) return slice;
     if (plan_.algorithm == Algorithm::leader) {
-      if (!on_one_device()) return slice;
-      return rank_ == (rooted ? plan_.root : 0) ? all : Range{};
+      if (!of_leader_) return slice;
+      return member == (rooted ? plan_.root : kLeader) ? all : Range{};
     }
-    if (rooted) return moves_.is_root() ? all : Range{};
+    if (rooted) return member == plan_.root ? all : Range{};
     return for_itself() ? all : slice;
   }
   bool for_itself() const { return plan_.algorithm == Algorithm::direct && !anybody_in_place(shares_); }
-  /// Whether what this rank combines belongs to that member, too.
-  bool is_for(int member) const {
+  /// Whether what one combines belongs to a member, too.
+  bool is_for(int member, int combiner) const {
     if (plan_.collective == Collective::reduce) return member == plan_.root;
-    return member == rank_ || (plan_.collective == Collective::all_reduce && !for_itself());
+    return member == combiner || (plan_.collective == Collective::all_reduce && !for_itself());
+  }
+  bool takes_from(int member, const DirectMoves& moves, int taker) const {
+    return member != taker && moves.sources().has(member) && moves.is_owner(member);
   }
 
   // Mapping what that takes.
 
   bool map_all() {
-    bool all = true;
-    for (int member = 0; member < size_; ++member) all = all && (member == rank_ || work_.reaches(member));
-    if (reduces(plan_.collective)) {
-      const Range part = own_part();
-      for (int member = 0; member < size_ && part.count > 0; ++member) {
-        all = all && map(inputs_, member, share(member).input, part);
-        const Range into = plan_.collective == Collective::reduce_scatter ? moves_.own_output() : in_output(part);
-        if (is_for(member)) all = all && map(outputs_, member, share(member).output, into);
-      }
-      return all;
-    }
     for (int member = 0; member < size_; ++member) {
-      const Range place = moves_.place_for(member);
-      if (!takes_from(member) || place.count == 0) continue;
-      all = all && map(inputs_, member, share(member).input, {Buffer::input, moves_.offset_in_offered(), place.count});
+      if (member != rank_ && !work_.reaches(member)) return false;
     }
+    bool all = true;
+    for_served([&](int served) { all = all && map_for(served); });
     return all;
   }
-  bool takes_from(int member) const {
-    return member != rank_ && moves_.sources().has(member) && moves_.is_owner(member);
+  bool map_for(int served) {
+    const DirectMoves moves = moves_of(served);
+    bool all = true;
+    for (int member = 0; member < size_ && all; ++member) {
+      if (reduces(plan_.collective)) {
+        if (part_of(served).count == 0) continue;
+        all = map_input(member) && (!is_for(member, served) || map_output(member));
+      } else if (takes_from(member, moves, served) && moves.place_for(member).count > 0) {
+        all = map_input(member) && map_output(served);
+      }
+    }
+    if (all && moves.kept().from.count > 0) all = map_input(served) && map_output(served);
+    return all;
   }
-  static Range in_output(const Range& range) { return {Buffer::output, range.begin, range.count}; }
+  bool map_input(int member) { return map(inputs_, member, share(member).input, moves_of(member).offered()); }
+  bool map_output(int member) { return map(outputs_, member, share(member).output, moves_of(member).got()); }
 
-  /// A range of what a member has at a place.
+  /// What a member has at a place, once.
   bool map(std::vector<cuda::Address>& addresses, int member, const DevicePlace& place, const Range& range) {
     cuda::Address& address = addresses[index(member)];
+    if (address != 0) return true;
     if (member == rank_) {
       address = memory_.address(range);
       return true;
     }
     if (place.region == 0) return false;
-    DevicePlace part = place;
-    part.offset += range.begin * memory_.element_bytes();
-    const auto mapped = work_.map(member, part, memory_.bytes(range));
-    address = mapped.value_or(0);
-    return mapped.has_value();
+    address = work_.map(member, place, memory_.bytes(range)).value_or(0);
+    return address != 0;
+  }
+  cuda::Address input_of(int member, std::size_t first) const {
+    return inputs_[index(member)] + first * memory_.element_bytes();
+  }
+  cuda::Address output_of(int member, std::size_t first) const {
+    return outputs_[index(member)] + first * memory_.element_bytes();
   }
 
   // Doing it.
 
-  void move() {
-    const DirectMoves::Copy kept = moves_.kept();
-    work_.copy(memory_.address(kept.from), memory_.address(kept.to), memory_.bytes(kept.from), -1);
-    if (reduces(plan_.collective)) return combine(own_part().count);
-    for (int turn = 1; turn < size_; ++turn) {
-      const int member = (rank_ + turn) % size_;
-      const Range place = moves_.place_for(member);
-      if (takes_from(member)) {
-        work_.copy(inputs_[index(member)], memory_.address(place), memory_.bytes(place), member);
+  void act() {
+    for_served([&](int served) {
+      const DirectMoves moves = moves_of(served);
+      const DirectMoves::Copy kept = moves.kept();
+      if (kept.from.count > 0) {
+        work_.copy(input_of(served, kept.from.begin - moves.offered().begin), output_of(served, kept.to.begin),
+                   memory_.bytes(kept.from), served);
       }
-    }
+      if (reduces(plan_.collective)) return combine(served);
+      for (int turn = 1; turn < size_; ++turn) {
+        const int member = (served + turn) % size_;
+        const Range place = moves.place_for(member);
+        if (!takes_from(member, moves, served) || place.count == 0) continue;
+        work_.copy(input_of(member, moves.offset_in_offered()), output_of(served, place.begin), memory_.bytes(place),
+                   member);
+      }
+    });
   }
 
-  void combine(std::size_t count) {
+  void combine(int served) {
+    const Range part = part_of(served);
+    const std::size_t into = plan_.collective == Collective::reduce_scatter ? 0 : part.begin;
     cuda::DirectArguments arguments{};
-    for (int member = 0; member < size_; ++member) {
-      arguments.inputs[arguments.input_count++] = pointer(inputs_[index(member)]);
-      if (is_for(member)) arguments.outputs[arguments.output_count++] = pointer(outputs_[index(member)]);
+    for (int member = 0; member < size_ && part.count > 0; ++member) {
+      arguments.inputs[arguments.input_count++] = pointer(input_of(member, part.begin));
+      if (is_for(member, served)) arguments.outputs[arguments.output_count++] = pointer(output_of(member, into));
     }
-    arguments.count = count;
+    arguments.count = part.count;
     arguments.ranks = size_;
-    if (count > 0) reduction_.kernels->direct(reduction_.functions, arguments, work_.stream());
+    if (part.count > 0) reduction_.kernels->direct(reduction_.functions, arguments, work_.stream());
   }
 
   static void* pointer(cuda::Address address) { return reinterpret_cast<void*>(address); }
@@ -177,9 +210,12 @@ class OnDevices {
   const std::vector<DeviceShare>& shares_;
   const int rank_;
   const int size_;
-  const DirectMoves moves_;
-  std::vector<cuda::Address> inputs_;   ///< by member: what of theirs this rank reads, as it is mapped here
-  std::vector<cuda::Address> outputs_;  ///< and writes
+  const bool of_leader_;  ///< one rank does all
+  const bool acts_;       ///< this rank has something to do
+  // By member, as far as this rank needs them: where all that he offers lies, as it is mapped here, and all that he
+  // gets.
+  std::vector<cuda::Address> inputs_;
+  std::vector<cuda::Address> outputs_;
 };
 
 }  // namespace

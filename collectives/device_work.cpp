@@ -48,9 +48,10 @@ DeviceWork::DeviceWork(Operation& operation)
 }
 
 DeviceWork::~DeviceWork() {
-  if (ended_) return;
+  ends_->given_up = true;
+  if (ended_ || !queued_) return;
   try {
-    queue_->mark([held = held_](const std::exception_ptr&) {});
+    queue_->copies.mark([held = held_](const std::exception_ptr&) {});
   } catch (const cuda::CudaError&) {
     // It is held all the same.
   }
@@ -58,20 +59,28 @@ DeviceWork::~DeviceWork() {
 
 // Order.
 
-void DeviceWork::follow(const DeviceMemory& memory) {
+void DeviceWork::follow(const DeviceMemory& memory, bool of_leader) {
   const cuda::Current current(device_.context);
   const cuda::Driver& driver = device_.context.driver();
   for (const auto& buffer : {memory.given(), memory.got()}) {
-    if (!buffer) continue;
+    if (!buffer || device_.local_events.done(buffer->before)) continue;
     driver.must(driver.cuStreamWaitEvent, stream(), buffer->before, 0U);
     followed_.push_back(buffer->before);
+  }
+  ends_->of_leader = of_leader;
+  const auto before = std::exchange(queue_->ends, ends_).lock();
+  // One leader does both in order.
+  if (!before || (before->of_leader && of_leader)) return;
+  (void)stream();  // on which that may still be under way
+  for (const auto& [world_rank, ticket] : before->ends) {
+    if (peers_.reaches(world_rank)) peers_.events(world_rank).wait(ticket, stream(), world_rank);
   }
 }
 
 Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
   ticket = cuda::kNoEvent;
   ++recorded_;
-  if (users == 0 || try_record(ticket, users)) co_return;
+  if (users == 0 || !queued_ || try_record(ticket, users)) co_return;
   Task came = come();
   co_await came;
 }
@@ -89,7 +98,17 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   const int world_rank = operation_.group().world_rank(member);
   if (!peers_.reaches(world_rank)) return lost_.push_back(member);
   peers_.events(world_rank).wait(ticket, stream(), member);
-  waits_.push_back({member, ticket, recorded_});
+  watch(member, ticket);
+}
+
+void DeviceWork::watch(int member, cuda::EventTicket ticket) {
+  if (ticket != cuda::kNoEvent) waits_.push_back({member, ticket, recorded_});
+}
+
+void DeviceWork::ends_with(int member, cuda::EventTicket ticket) {
+  if (ticket == cuda::kNoEvent) return;
+  waits_.push_back({member, ticket, recorded_ + 1});
+  ends_->ends.push_back({operation_.group().world_rank(member), ticket});
 }
 
 void DeviceWork::wait_for_end(int member, cuda::EventTicket ticket) {
@@ -135,7 +154,8 @@ void DeviceWork::copy(cuda::Address from, std::byte* to, std::size_t bytes) {
 }
 
 void DeviceWork::copy(const std::byte* from, cuda::Address to, std::size_t bytes) {
-  queue(&cuda::Driver::cuMemcpyHtoDAsync, to, from, bytes, -1);
+  const cuda::Current current(device_.context);
+  cuda::queue_from_host(device_.context.driver(), {.peer = -1, .bytes = bytes}, to, from, bytes, stream());
 }
 
 template <typename Copy, typename To, typename From>
@@ -147,7 +167,7 @@ void DeviceWork::queue(Copy cuda::Driver::*copy, To to, From from, std::size_t b
 
 Task DeviceWork::come() {
   const auto here = std::make_shared<DeviceEvent>();
-  queue_->mark(DeviceEvent::ended(here));
+  queue_->copies.mark(DeviceEvent::ended(here));
   Task came = over(operation_, here);
   co_await came;
 }
@@ -177,21 +197,55 @@ bool DeviceWork::awaits(int member) const {
   }
 }
 
-Task DeviceWork::end() {
-  const auto here = std::make_shared<DeviceEvent>();
-  last_ = queue_->mark(DeviceEvent::ended(here, held_));
+void DeviceWork::await_ends(const std::shared_ptr<DeviceEvent>& there) {
+  there->over = ends_->ends.empty();
+  if (there->over) return;
+  cuda::Copies::Copy nothing;
+  nothing.ready = [ends = ends_, &peers = peers_] {
+    return std::all_of(ends->ends.begin(), ends->ends.end(), [&](const OthersEnds::End& end) {
+      return peers.reaches(end.world_rank) && peers.events(end.world_rank).done(end.ticket, end.world_rank);
+    });
+  };
+  nothing.given_up = [ends = ends_] { return ends->given_up; };
+  nothing.ended = DeviceEvent::ended(there, held_);
+  queue_->copies.start(std::move(nothing));
+}
+
+Task DeviceWork::over_or_late(std::shared_ptr<DeviceEvent> event) const {
   static constexpr bool kNever = false;
   const auto awaited = [this](int member) { return awaits(member); };
-  Until done(operation_, IsOver<decltype(awaited)>{lost_.empty() ? here->over : kNever, awaited}, 1);
+  Until done(operation_, IsOver<decltype(awaited)>{lost_.empty() ? event->over : kNever, awaited}, 1);
   co_await done;
+  if (event->failure) std::rethrow_exception(event->failure);
+}
+
+Task DeviceWork::end() {
+  const auto here = std::make_shared<DeviceEvent>(), there = std::make_shared<DeviceEvent>();
+  here->over = !queued_;
+  if (queued_) last_ = queue_->copies.mark(DeviceEvent::ended(here, held_));
+  await_ends(there);
+  all_queued_ = true;
+  for (const auto& event : {here, there}) {
+    Task done = over_or_late(event);
+    co_await done;
+  }
   ended_ = true;
+  for (const auto& [world_rank, ticket] : std::exchange(ends_->ends, {})) {
+    if (peers_.reaches(world_rank)) peers_.used(world_rank, ticket);
+  }
   held_.reset();
-  if (here->failure) std::rethrow_exception(here->failure);
 }
 
 bool DeviceWork::order(CudaStream stream) const {
+  if (!all_queued_ || ended_) return false;
   try {
-    return last_ && !ended_ && queue_->order(*last_, handle_of(stream));
+    if (last_ && !queue_->copies.order(*last_, handle_of(stream))) return false;
+    for (const auto& [world_rank, ticket] : ends_->ends) {
+      if (!peers_.reaches(world_rank)) return false;
+      peers_.events(world_rank).wait(ticket, handle_of(stream), world_rank);
+    }
+    if (!ends_->ends.empty()) operation_.group().engine().device().note_wait(stream);
+    return true;
   } catch (const cuda::CudaError& error) {
     throw error_of(error, "wait_on");
   }

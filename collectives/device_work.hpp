@@ -29,7 +29,8 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event);
 
 /// What one collective has this rank's device do: all in order on the stream of its communicator's collectives, where
 /// the device waits for others by itself, and the host for nothing but the end. Every wait is queued after the record
-/// that it is for, so what has been queued always drains. Throws CudaErrors.
+/// that it is for, so what has been queued always drains. What the host knows to be over nothing waits for. Throws
+/// CudaErrors.
 class DeviceWork {
  public:
   explicit DeviceWork(Operation& operation);
@@ -39,19 +40,28 @@ class DeviceWork {
   DeviceWork& operator=(const DeviceWork&) = delete;
 
   Operation& operation() const noexcept { return operation_; }
-  cuda::StreamHandle stream() const noexcept { return queue_->stream(); }
+  /// For what is queued there.
+  cuda::StreamHandle stream() noexcept {
+    queued_ = true;
+    return queue_->copies.stream();
+  }
 
   // Order.
-  /// All that follows comes after what the streams of the caller's buffers had been given.
-  void follow(const DeviceMemory& memory);
-  /// A ticket for so many members: this point in what is queued. Where all events are in use, waits for the device to
-  /// come here, and the ticket says nothing.
+  /// All that follows comes after what the streams of the caller's buffers had been given, and after the communicator's
+  /// collective before this one, on whatever device; `of_leader`: as OthersEnds says.
+  void follow(const DeviceMemory& memory, bool of_leader = false);
+  /// A ticket for so many members: this point in what is queued. It says nothing where nothing has been queued; where
+  /// all events are in use, waits for the device to come here, and it says nothing either.
   Task record(cuda::EventTicket& ticket, int users);
   /// All that follows comes after what a member's ticket speaks of. He is told so by the next word that the algorithm
   /// sends him: then he gives it back.
   void wait_for(int member, cuda::EventTicket ticket);
   /// The same where that was the last word: the ticket is given back for him.
   void wait_for_end(int member, cuda::EventTicket ticket);
+  /// A member's device waits for that; this one's host may tell who is late.
+  void watch(int member, cuda::EventTicket ticket);
+  /// The collective is not over before this, for which nothing here waits: it may be queued by now. The last word.
+  void ends_with(int member, cuda::EventTicket ticket);
   /// A ticket of this rank that nobody will wait for any more.
   void give_back(cuda::EventTicket ticket, int users) noexcept;
 
@@ -76,7 +86,7 @@ class DeviceWork {
   /// Waits until the device has done what has been queued. To be awaited.
   Task come();
 
-  /// All has been queued: waits until the device has done it. To be awaited.
+  /// All has been queued: waits until the devices have done it. To be awaited.
   Task end();
   /// What is queued on the stream from here on comes after the end. False: not all has been queued yet.
   bool order(CudaStream stream) const;
@@ -93,17 +103,23 @@ class DeviceWork {
   bool try_record(cuda::EventTicket& ticket, int users);
   bool is_done(const Wait& wait) const;
   bool awaits(int member) const;
+  /// Asked by the host until the others' ends are there.
+  void await_ends(const std::shared_ptr<DeviceEvent>& there);
+  Task over_or_late(std::shared_ptr<DeviceEvent> event) const;
 
   Operation& operation_;
   DevicePeers& peers_;
   RankDevice::Opened& device_;
-  const std::shared_ptr<cuda::Copies> queue_;
+  const std::shared_ptr<RankDevice::Opened::Queue> queue_;
+  bool queued_ = false;
   std::vector<cuda::EventHandle> followed_;
   int recorded_ = 0;
   std::vector<Wait> waits_;
   std::vector<int> lost_;  ///< members to be waited for who are gone, which all will hear of
   std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
+  const std::shared_ptr<OthersEnds> ends_ = std::make_shared<OthersEnds>();
   std::shared_ptr<cuda::Copies::Running> last_;
+  bool all_queued_ = false;
   bool ended_ = false;
 };
 

@@ -55,6 +55,18 @@ class DirectMoves {
       default: return whole(Buffer::input);
     }
   }
+  /// All that it gets.
+  Range got() const noexcept {
+    switch (plan_.collective) {
+      case Collective::broadcast: return is_root() ? Range{} : whole(Buffer::output);
+      case Collective::reduce:
+      case Collective::gather: return is_root() ? whole(Buffer::output) : Range{};
+      case Collective::scatter:
+      case Collective::reduce_scatter: return own_output();
+      case Collective::all_to_all: return plan_.recv_blocks.whole(Buffer::output);
+      default: return whole(Buffer::output);
+    }
+  }
   /// Whether others need anything of a rank.
   bool is_owner(int member) const noexcept {
     switch (plan_.collective) {

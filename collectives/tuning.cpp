@@ -209,8 +209,7 @@ std::size_t usual_chunk_bytes(Collective collective, Algorithm algorithm) {
 Choice choice_for_device(const Question& question, Algorithm wanted, Choice choice) {
   constexpr std::size_t kDeviceChunkBytes = 4 * MiB;
   if (choice.chunk_bytes != 0) choice.chunk_bytes = std::max(choice.chunk_bytes, kDeviceChunkBytes);
-  if (wanted == automatic && shares_memory(choice.algorithm) && has_leader(question.collective))
-    choice.algorithm = leader;
+  if (wanted == automatic && shares_memory(choice.algorithm) && is_valid(question, leader)) choice.algorithm = leader;
   return choice;
 }
 
@@ -260,7 +259,9 @@ std::span<const TuningRule> tuning_table() noexcept { return kTable; }
 bool is_valid(const Question& question, Algorithm algorithm) noexcept {
   if (question.deterministic && reduces(question.collective) && !keeps_order(question.collective, algorithm))
     return false;
-  if (question.by_counts && question.collective == C::all_to_all && algorithm == linear) return false;
+  // Each rank knows its own counts alone.
+  const bool knows_all = algorithm == linear || algorithm == leader;
+  if (question.by_counts && question.collective == C::all_to_all && knows_all) return false;
   if (algorithm == two_level) {
     return has_two_levels(question.collective) && has_fitting_hosts(question);
   }

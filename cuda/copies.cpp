@@ -6,6 +6,36 @@
 
 namespace rondo::cuda {
 
+namespace {
+
+/// From so many bytes on a driver of an H200 (580) has plain copies made by an engine that copies.
+constexpr std::size_t kCopiedAsItIs = std::size_t{32} << 10;
+
+/// Two rows, one behind the other.
+void queue_rows(const Driver& driver, const CudaFacts& facts, Address to, Address from, std::size_t row_bytes,
+                StreamHandle stream) {
+  RowsCopy copy;
+  copy.from.memory_type = kMemoryTypeHost;
+  copy.from.host = from;
+  copy.to.memory_type = kMemoryTypeDevice;
+  copy.to.device = to;
+  copy.from.pitch = copy.to.pitch = copy.row_bytes = row_bytes;
+  copy.rows = 2;
+  driver.must(facts, driver.cuMemcpy2DAsync, &copy, stream);
+}
+
+}  // namespace
+
+void queue_from_host(const Driver& driver, const CudaFacts& facts, Address to, const void* from, std::size_t bytes,
+                     StreamHandle stream) {
+  if (bytes < 2 || bytes >= kCopiedAsItIs) {
+    return driver.must(facts, driver.cuMemcpyHtoDAsync, to, from, bytes, stream);
+  }
+  queue_rows(driver, facts, to, address_of(from), bytes / 2, stream);
+  // An odd byte goes with the one before it, once more.
+  if (bytes % 2 != 0) queue_rows(driver, facts, to + bytes - 2, address_of(from) + bytes - 2, 1, stream);
+}
+
 LocalEvents::~LocalEvents() {
   const Driver& driver = context_.driver();
   const Current current(context_, std::nothrow);
@@ -208,7 +238,7 @@ void Copies::queue(Running& running) {
   if (copy.to_host != nullptr) {
     driver.must(facts, driver.cuMemcpyDtoHAsync, copy.to_host, copy.from, copy.bytes, stream);
   } else if (copy.from_host != nullptr) {
-    driver.must(facts, driver.cuMemcpyHtoDAsync, copy.to, copy.from_host, copy.bytes, stream);
+    queue_from_host(driver, facts, copy.to, copy.from_host, copy.bytes, stream);
   } else {
     driver.must(facts, driver.cuMemcpyDtoDAsync, copy.to, copy.from, copy.bytes, stream);
   }

@@ -79,6 +79,7 @@ struct Driver {
   Call<Address, Address, std::size_t, StreamHandle> cuMemcpyDtoDAsync{"cuMemcpyDtoDAsync_v2"};
   Call<Address, const void*, std::size_t, StreamHandle> cuMemcpyHtoDAsync{"cuMemcpyHtoDAsync_v2"};
   Call<void*, Address, std::size_t, StreamHandle> cuMemcpyDtoHAsync{"cuMemcpyDtoHAsync_v2"};
+  Call<const RowsCopy*, StreamHandle> cuMemcpy2DAsync{"cuMemcpy2DAsync_v2"};
   Call<Address, unsigned char, std::size_t, StreamHandle> cuMemsetD8Async{"cuMemsetD8Async"};
 
   Call<ModuleHandle*, const void*> cuModuleLoadData{"cuModuleLoadData"};
@@ -90,17 +91,17 @@ struct Driver {
 
   /// All of them, in order.
   auto calls() {
-    return std::tie(cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet,
-                    cuDeviceGetName, cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer,
-                    cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease,
-                    cuDevicePrimaryCtxGetState, cuCtxPushCurrent, cuCtxPopCurrent, cuCtxGetCurrent,
-                    cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery,
-                    cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing, cuThreadExchangeStreamCaptureMode,
-                    cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle,
-                    cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost,
-                    cuMemHostRegister, cuMemHostUnregister, cuPointerGetAttributes, cuIpcGetMemHandle,
-                    cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync,
-                    cuMemsetD8Async, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction, cuLaunchKernel);
+    return std::tie(
+        cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName,
+        cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain,
+        cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxGetState, cuCtxPushCurrent, cuCtxPopCurrent, cuCtxGetCurrent,
+        cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery, cuStreamSynchronize,
+        cuStreamWaitEvent, cuStreamIsCapturing, cuThreadExchangeStreamCaptureMode, cuEventCreate, cuEventDestroy,
+        cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc,
+        cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister,
+        cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync,
+        cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpy2DAsync, cuMemsetD8Async, cuModuleLoadData, cuModuleUnload,
+        cuModuleGetFunction, cuLaunchKernel);
   }
 
   /// Calls one of the functions above; throws CudaError unless it succeeds.

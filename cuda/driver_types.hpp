@@ -62,6 +62,21 @@ struct IpcEventHandle {
   unsigned char bytes[64];
 };
 
+/// CUDA_MEMCPY2D: one side of a copy of rows, and the copy.
+struct RowsSide {
+  std::size_t x = 0, y = 0;
+  unsigned memory_type = 0;
+  Address host = 0;  ///< a pointer, at which the host may look
+  Address device = 0;
+  void* array = nullptr;
+  std::size_t pitch = 0;  ///< from one row to the next
+};
+struct RowsCopy {
+  RowsSide from, to;
+  std::size_t row_bytes = 0;
+  std::size_t rows = 0;
+};
+
 enum class DeviceAttribute : int { multiprocessor_count = 16 };
 enum class PeerAttribute : int { native_atomics = 3 };
 
@@ -82,6 +97,7 @@ enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 /// Which captures keep a thread from calls that a graph would not hold: those of all threads, its own, none.
 enum class CaptureMode : int { global = 0, own = 1, relaxed = 2 };
 
+inline constexpr unsigned kMemoryTypeHost = 1;
 inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;

@@ -58,7 +58,9 @@ std::span<const Algorithm> shared_algorithms_of(Collective collective) noexcept 
   }
 }
 
-bool has_leader(Collective collective) noexcept { return collective == C::all_reduce || collective == C::reduce; }
+bool has_leader(Collective collective) noexcept {
+  return collective != C::barrier && !shared_algorithms_of(collective).empty();
+}
 
 bool has_two_levels(Collective collective) noexcept { return !shared_algorithms_of(collective).empty(); }
 

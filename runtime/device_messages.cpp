@@ -28,6 +28,8 @@ DeviceOffer DeviceMessages::offer_of(const DeviceBuffer& buffer, int to) {
   const DevicePlace place = engine_.device_peers().expose(to, buffer.memory, buffer.address);
   if (place.region == 0) return {};
   try {
+    // What is there already nobody is to wait for.
+    if (engine_.device().came(buffer)) return {.place = place, .ready = cuda::kNoEvent};
     const auto ready = device().events.record(handle_of(buffer.stream));
     // All events in use: as many messages are on their way already.
     if (ready) return {.place = place, .ready = *ready};
@@ -214,7 +216,7 @@ void DeviceMessages::fetch(SendMessage& message) {
 bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts) {
   const auto offer = DeviceOffer::of(rts);
   if (offer.place.region == 0) return false;
-  if (offer.ready.index >= RankDevice::kEvents) {
+  if (offer.ready != cuda::kNoEvent && offer.ready.index >= RankDevice::kEvents) {
     peer.reject("it spoke of an event that there is not");
     return true;
   }

@@ -221,13 +221,17 @@ std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
 
 void DevicePeers::choose_way(int world_rank, Remote& remote) const {
   remote.shared = remote.hello->device == device().uuid;
-  if (!remote.shared) {
+  if (remote.shared) {
+    // One of the two makes all copies: the device changes slowly from one process to another.
+    remote.better_writes = world_rank < engine_.settings().rank;
+  } else {
     const cuda::Driver& driver = device().context.driver();
     const auto theirs = cuda::find_device(driver, remote.hello->device);
     remote.seen = theirs.has_value();
     remote.better_writes = theirs && !cuda::reads_well(driver, device().context.device(), *theirs);
   }
-  const char* const way = remote.shared  ? "shared: its memory is read by CUDA IPC"
+  const char* const way = remote.shared  ? remote.better_writes ? "shared: it copies here and from here by CUDA IPC"
+                                                                : "shared: its memory is read and written by CUDA IPC"
                           : !remote.seen ? "another, which is not visible here: its memory is read by CUDA IPC"
                           : remote.better_writes
                               ? "another, over PCIe: its memory is read by CUDA IPC, or written by it"

@@ -86,17 +86,16 @@ void RankDevice::Opened::load_reductions() {
   }
 }
 
-std::shared_ptr<cuda::Copies> RankDevice::Opened::queue_of(std::uint64_t communicator) {
-  const auto used = std::find_if(queues.begin(), queues.end(), [&](const Queue& queue) {
-    return queue.communicator == communicator && !queue.free();
+std::shared_ptr<RankDevice::Opened::Queue> RankDevice::Opened::queue_of(std::uint64_t communicator) {
+  const auto is_free = [](const auto& queue) { return queue.use_count() == 1 && queue->copies.idle(); };
+  const auto used = std::find_if(queues.begin(), queues.end(), [&](const auto& queue) {
+    return queue->communicator == communicator && !is_free(queue);
   });
-  if (used != queues.end()) return used->copies;
-  const auto free = std::find_if(queues.begin(), queues.end(), [](const Queue& queue) { return queue.free(); });
-  if (free == queues.end()) {
-    return queues.emplace_back(Queue{std::make_shared<cuda::Copies>(context, local_events), communicator}).copies;
-  }
-  free->communicator = communicator;
-  return free->copies;
+  if (used != queues.end()) return *used;
+  auto free = std::find_if(queues.begin(), queues.end(), is_free);
+  if (free == queues.end()) free = queues.insert(free, std::make_shared<Queue>(*this));
+  (*free)->communicator = communicator;
+  return *free;
 }
 
 RankDevice::~RankDevice() {
@@ -113,13 +112,13 @@ RankDevice::~RankDevice() {
 
 std::size_t RankDevice::poll() {
   std::size_t moved = opened_->copies.poll();
-  for (std::size_t i = 0; i < opened_->queues.size(); ++i) moved += opened_->queues[i].copies->poll();
+  for (std::size_t i = 0; i < opened_->queues.size(); ++i) moved += opened_->queues[i]->copies.poll();
   return moved;
 }
 
 bool RankDevice::busy() const noexcept {
   if (!opened_) return false;
-  const auto idle = [](const Opened::Queue& queue) { return queue.copies->idle(); };
+  const auto idle = [](const auto& queue) { return queue->copies.idle(); };
   return !opened_->copies.idle() || !std::all_of(opened_->queues.begin(), opened_->queues.end(), idle);
 }
 
@@ -145,7 +144,7 @@ bool RankDevice::streams_wait() noexcept {
 
 bool RankDevice::waits_for_others() noexcept {
   if (!opened_) return false;
-  const auto is_drained = [](const Opened::Queue& queue) { return queue.copies->drained(); };
+  const auto is_drained = [](const auto& queue) { return queue->copies.drained(); };
   return !opened_->copies.lanes_drained() || !std::all_of(opened_->queues.begin(), opened_->queues.end(), is_drained) ||
          streams_wait();
 }
@@ -156,8 +155,7 @@ void RankDevice::stop(std::chrono::nanoseconds patience) noexcept {
   if (!opened_ || stuck_) return;
   const auto until = std::chrono::steady_clock::now() + patience;
   stuck_ = !opened_->copies.stop(patience);
-  for (const Opened::Queue& queue : opened_->queues)
-    stuck_ |= !queue.copies->stop(until - std::chrono::steady_clock::now());
+  for (const auto& queue : opened_->queues) stuck_ |= !queue->copies.stop(until - std::chrono::steady_clock::now());
   stuck_ |= streams_wait();
 }
 
@@ -288,6 +286,11 @@ void RankDevice::start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies
   copy.given_up = [buffer] { return buffer->given_up; };
   copy.ended = std::move(ended);
   buffer->copy = opened_->copies.start(std::move(copy));
+}
+
+bool RankDevice::came(const DeviceBuffer& buffer) const {
+  const cuda::Current current(opened_->context);
+  return opened_->local_events.done(buffer.before);
 }
 
 bool RankDevice::is_due(const DeviceBuffer& buffer) const {

@@ -39,6 +39,18 @@ struct DeviceBuffer {
   bool given_up = false;                          ///< what still runs has nobody to tell
 };
 
+/// What others are yet to do for an operation, on their devices. Nothing of this rank's waits for it unasked: a device
+/// that waits for another process's work has to be given to this process first, only to find it done.
+struct OthersEnds {
+  struct End {
+    int world_rank;
+    cuda::EventTicket ticket;
+  };
+  std::vector<End> ends;
+  bool of_leader = false;  ///< the first rank of the communicator has done all, on its queue
+  bool given_up = false;   ///< nobody asks any more
+};
+
 /// Memory of a device that a collective takes for a while.
 struct DeviceScratch {
   cuda::Address address = 0;
@@ -85,6 +97,8 @@ class RankDevice {
   /// A copy of any kind, or none, when it is `ready` and the caller's stream has come to where the buffer may be used.
   /// Asked by the host: a stream of rondo's that waited for it would keep other streams' copies waiting.
   void start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended);
+  /// Whether the caller's stream has come there. Throws CudaError.
+  bool came(const DeviceBuffer& buffer) const;
   /// Has a stream wait for that instead. Throws CudaError, as where the memory of the buffer is no longer what the
   /// caller gave. A context is current.
   void follow(const DeviceBuffer& buffer, cuda::StreamHandle stream) const;
@@ -128,13 +142,15 @@ class RankDevice {
 
     /// Where the collectives of a communicator are queued: those of one come one after the other, those of several do
     /// not wait for each other's streams. Throws CudaError.
-    std::shared_ptr<cuda::Copies> queue_of(std::uint64_t communicator);
     struct Queue {
-      std::shared_ptr<cuda::Copies> copies;
-      std::uint64_t communicator;
-      bool free() const noexcept { return copies.use_count() == 1 && copies->idle(); }
+      explicit Queue(Opened& device) : copies(device.context, device.local_events) {}
+
+      cuda::Copies copies;
+      std::uint64_t communicator = 0;
+      std::weak_ptr<const OthersEnds> ends;  ///< of the last operation, as long as it is not over
     };
-    std::vector<Queue> queues;  ///< as many as communicators have been at work at the same time
+    std::shared_ptr<Queue> queue_of(std::uint64_t communicator);
+    std::vector<std::shared_ptr<Queue>> queues;  ///< as many as communicators have been at work at the same time
 
    private:
     void load_reductions();

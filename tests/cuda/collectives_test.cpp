@@ -350,10 +350,8 @@ TEST_CASE("a collective that failed on devices keeps no events", "[cuda][collect
 
 TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[cuda][collectives][stand-in]") {
   if (!is_stand_in()) return;
-  const std::string call = GENERATE("cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync");
-  // The first of the latter is the test's own.
-  const std::string nth = call == "cuMemcpyHtoDAsync" ? "2" : "1";
-  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=" + call + ":" + nth + ":700"});
+  const std::string call = GENERATE("cuMemcpyDtoHAsync", "cuMemcpy2DAsync");
+  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=" + call + ":1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));

@@ -44,8 +44,11 @@ void check_death(int ranks, const std::string& act, std::vector<std::string> var
 TEST_CASE("a rank that is killed in the middle of a message's copy fails the other one at once",
           "[cuda][death][stand-in]") {
   if (!is_stand_in()) return;
+  // Of two that share a device the first copies.
   check_death(2, "sender-while-receiver-copies");
-  check_death(2, "receiver-while-it-copies");
+  check_death(2, "receiver-while-sender-copies");
+  check_death(2, "sender-while-receiver-copies", {"FAKECUDA_DEVICES=2"});
+  check_death(2, "receiver-while-it-copies", {"FAKECUDA_DEVICES=2"});
   const std::vector<std::string> over_pcie{"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"};
   check_death(2, "sender-while-it-copies", over_pcie);
   check_death(2, "receiver-while-sender-copies", over_pcie);
@@ -65,7 +68,7 @@ TEST_CASE(
 TEST_CASE("a rank that is killed in the middle of a copy for which a stream waits fails the other one at once",
           "[cuda][death][stand-in]") {
   if (!is_stand_in()) return;
-  check_death(2, "receiver-for-a-stream");
+  check_death(2, "receiver-for-a-stream", {"FAKECUDA_DEVICES=2"});
   check_death(2, "sender-for-a-stream", {"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
 }
 

@@ -46,6 +46,7 @@ using EventElapsedTime = decltype(cuEventElapsedTime);
 #undef cuMemcpyDtoDAsync
 #undef cuMemcpyHtoDAsync
 #undef cuMemcpyDtoHAsync
+#undef cuMemcpy2DAsync
 #undef cuStreamWaitValue32
 #undef cuStreamWriteValue32
 #undef cuMemHostRegister
@@ -96,6 +97,7 @@ SAME(cuIpcCloseMemHandle, ::cuIpcCloseMemHandle);
 SAME(cuMemcpyDtoDAsync, ::cuMemcpyDtoDAsync_v2);
 SAME(cuMemcpyHtoDAsync, ::cuMemcpyHtoDAsync_v2);
 SAME(cuMemcpyDtoHAsync, ::cuMemcpyDtoHAsync_v2);
+SAME(cuMemcpy2DAsync, ::cuMemcpy2DAsync_v2);
 SAME(cuMemsetD8Async, ::cuMemsetD8Async);
 SAME(cuModuleLoadData, ::cuModuleLoadData);
 SAME(cuModuleUnload, ::cuModuleUnload);
@@ -160,7 +162,14 @@ static_assert(is(CaptureMode::global, CU_STREAM_CAPTURE_MODE_GLOBAL));
 static_assert(is(CaptureMode::own, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
 static_assert(is(CaptureMode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
 
-static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(kMemoryTypeHost == CU_MEMORYTYPE_HOST && kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
+static_assert(sizeof(RowsCopy) == sizeof(CUDA_MEMCPY2D) && sizeof(RowsSide) == offsetof(CUDA_MEMCPY2D, dstXInBytes));
+static_assert(offsetof(RowsSide, memory_type) == offsetof(CUDA_MEMCPY2D, srcMemoryType));
+static_assert(offsetof(RowsSide, host) == offsetof(CUDA_MEMCPY2D, srcHost));
+static_assert(offsetof(RowsSide, device) == offsetof(CUDA_MEMCPY2D, srcDevice));
+static_assert(offsetof(RowsSide, pitch) == offsetof(CUDA_MEMCPY2D, srcPitch));
+static_assert(offsetof(RowsCopy, row_bytes) == offsetof(CUDA_MEMCPY2D, WidthInBytes));
+static_assert(offsetof(RowsCopy, rows) == offsetof(CUDA_MEMCPY2D, Height));
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kEventDisableTiming == CU_EVENT_DISABLE_TIMING && kEventInterprocess == CU_EVENT_INTERPROCESS);
 static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);

@@ -151,27 +151,28 @@ void streams_wait_for_streams(Communicator& world, bool sender_waits, bool recei
 void most_streams_wait(Communicator& world, int round) {
   const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 100, kMost = cuda::Copies::kMostLanes, kMessages = kMost + 8;
-  const auto sent = pattern(0, round, kBytes * kMessages);
+  const int sender = round % 2, receiver = 1 - sender;
+  const auto sent = pattern(sender, round, kBytes * kMessages);
   const Buffer made(world, sent.size()), buffer(world, sent.size());
-  const bool sends = world.rank() == 0;
+  const bool sends = world.rank() == sender;
   put(device, made, 0, sent);
   HeldStream held(device);
   if (sends) device.copy(address_of(buffer), address_of(made), sent.size());
   std::vector<Work> works;
   for (std::size_t i = 0; i < kMessages; ++i) {
     const auto span = buffer.span(stream_of(device)).subspan(i * kBytes, kBytes);
-    works.push_back(sends ? world.isend(span, 1) : world.irecv(span, 0));
+    works.push_back(sends ? world.isend(span, receiver) : world.irecv(span, sender));
   }
   char word = 0;
   for (std::size_t i = 0; i < kMessages && !sends; ++i) {
     if (i == kMost) {
-      world.send(std::span(&word, 1), 0, Tag{1});
+      world.send(std::span(&word, 1), sender, Tag{1});
       held.let_go();
     }
     works[i].wait_on(stream_of(device));
   }
   if (sends) {
-    world.recv(std::span(&word, 1), 1, Tag{1});
+    world.recv(std::span(&word, 1), receiver, Tag{1});
     held.let_go();
     wait_all(works);
   } else {

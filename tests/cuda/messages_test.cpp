@@ -55,7 +55,7 @@ TEST_CASE("an event of a message is recorded before the other hears of it, and a
           "[cuda][messages]") {
   for (const std::string& seed : seeds(0, 2)) {
     for (const char* const act : {"many", "many-expected", "stream-waits", "sender-is-behind-with-old-events"}) {
-      check_messages(2, act, {"FAKECUDA_AWAITED=1", seed});
+      check_messages(2, act, {"FAKECUDA_AWAITED=1", "FAKECUDA_DEVICES=2", seed});
     }
   }
 }
@@ -209,7 +209,7 @@ TEST_CASE("messages of devices in groups whose ranks are not the world's", "[cud
 
 TEST_CASE("a copy that the driver refuses is an error of the receiver", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
-  const auto ended = run_messages(2, "copy-fails", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
+  const auto ended = run_messages(2, "copy-fails", {"FAKECUDA_DEVICES=2", "FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("5000 bytes"));

@@ -60,8 +60,8 @@ void check_refusals(const Refusal& refusal) {
   check_refusals(refusal,
                  {"cuCtxPushCurrent", "cuDeviceCanAccessPeer", "cuEventCreate", "cuEventQuery", "cuEventRecord",
                   "cuIpcGetMemHandle", "cuIpcOpenEventHandle", "cuIpcOpenMemHandle", "cuLaunchKernel", "cuMemAlloc",
-                  "cuMemHostAlloc", "cuMemHostRegister", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyHtoDAsync",
-                  "cuPointerGetAttributes", "cuStreamIsCapturing", "cuStreamWaitEvent"},
+                  "cuMemHostAlloc", "cuMemHostRegister", "cuMemcpy2DAsync", "cuMemcpyDtoDAsync", "cuMemcpyDtoHAsync",
+                  "cuMemcpyHtoDAsync", "cuPointerGetAttributes", "cuStreamIsCapturing", "cuStreamWaitEvent"},
                  times);
 }
 

@@ -121,7 +121,7 @@ TEST_CASE("where slots cannot be made, or not be mapped, pieces go by the link, 
 TEST_CASE("what cannot be mapped goes through the host, and the log says why once", "[cuda][ways][stand-in]") {
   if (!is_stand_in()) return;
   const std::string call = GENERATE("cuIpcOpenMemHandle", "cuIpcGetMemHandle", "cuIpcOpenEventHandle");
-  const auto ended = run_messages(3, "around", {"FAKECUDA_FAIL=" + call + ":1:2"});
+  const auto ended = run_messages(3, "around", {"FAKECUDA_DEVICES=3", "FAKECUDA_FAIL=" + call + ":1:2"});
   INFO(call << ": " << ended.out << ended.err);
   CHECK(ended.status == 0);
   for (const char* rank : {"0", "1", "2"}) {
@@ -168,7 +168,8 @@ TEST_CASE("where a driver takes something for mapped already, what nobody uses o
   CHECK(closed.status == 0);
   CHECK(closed.err.empty());
   // Of its first there is nothing to close.
-  const auto staged = run_messages(3, "more-than-fits", {"FAKECUDA_FAIL=cuIpcOpenMemHandle:1:208"});
+  const auto staged =
+      run_messages(3, "more-than-fits", {"FAKECUDA_DEVICES=3", "FAKECUDA_FAIL=cuIpcOpenMemHandle:1:208"});
   INFO(staged.out << staged.err);
   CHECK(staged.status == 0);
   CHECK(lines_of(staged.err).size() == 1);
@@ -194,7 +195,8 @@ TEST_CASE("memory of a rank that cannot be mapped some times in a row is not tri
   if (!is_stand_in()) return;
   const auto run = [](const std::string& code, int times) {
     return run_messages(2, "way-after-failure",
-                        {"FAKECUDA_FAIL=cuIpcOpenMemHandle:1:" + code, "FAKECUDA_FAIL_TIMES=" + std::to_string(times)});
+                        {"FAKECUDA_DEVICES=2", "FAKECUDA_FAIL=cuIpcOpenMemHandle:1:" + code,
+                         "FAKECUDA_FAIL_TIMES=" + std::to_string(times)});
   };
   const auto check = [](const Launched::Ended& ended, const std::string& way, std::size_t lines) {
     INFO(ended.out << ended.err);
@@ -202,24 +204,37 @@ TEST_CASE("memory of a rank that cannot be mapped some times in a row is not tri
     CHECK_THAT(ended.out, ContainsSubstring("way: " + way));
     CHECK(lines_of(ended.err).size() == lines);
   };
-  check(run("1", 2), "shared device", 1);
+  check(run("1", 2), "NVLink", 1);
   const auto refused = run("1", 3);
   check(refused, "host", 2);
   CHECK_THAT(refused.err, ContainsSubstring("rank 1: device memory goes through the host: rank 0: its memory is not "
                                             "mapped any more, for that failed 3 times in a row"));
   // For want of room it is tried as long as there are messages.
-  check(run("2", 4), "shared device", 1);
+  check(run("2", 4), "NVLink", 1);
 }
 
 TEST_CASE("where all that is mapped is in use, the rest goes through the host, which the log says once",
           "[cuda][ways][stand-in]") {
   if (!is_stand_in()) return;
-  const auto ended = run_messages(3, "no-room", {"FAKECUDA_MAPPABLE=" + std::to_string(1 << 21)});
+  const auto ended = run_messages(3, "no-room", {"FAKECUDA_DEVICES=3", "FAKECUDA_MAPPABLE=" + std::to_string(1 << 21)});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK(lines_of(ended.err).size() == 1);
   CHECK_THAT(ended.err, ContainsSubstring("rank 1: device memory goes through the host: cuIpcOpenMemHandle_v2: got "
                                           "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory, rank 2, 2097152 bytes"));
+}
+
+TEST_CASE("of two ranks that share a device the first makes all copies", "[cuda][ways][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string second_cannot = "FAKECUDA_FAIL=$([ $RONDO_RANK = 0 ] || echo cuMemcpyDtoDAsync:1:700)";
+  for (const char* const act : {"around", "many", "coming-and-going"}) {
+    const auto ended = run_ranks_with_own(second_cannot, MESSAGE_RANK, 2, act, with_long_messages({}));
+    INFO(act << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+  }
+  CHECK_THAT(run_messages(2, "many", {"RONDO_LOG=info"}).err,
+             ContainsSubstring("rank 1: the device is shared: its memory is read and written by CUDA IPC") &&
+                 ContainsSubstring("rank 0: the device is shared: it copies here and from here by CUDA IPC"));
 }
 
 TEST_CASE("between devices over PCIe the sender writes", "[cuda][ways][stand-in]") {

@@ -68,6 +68,16 @@ Result cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t bytes, StreamHan
   return queue_copy("cuMemcpyDtoHAsync", {reinterpret_cast<Address>(to), false}, {from, true}, bytes, stream);
 }
 
+/// Of rows that lie one behind the other.
+Result cuMemcpy2DAsync_v2(const rondo::cuda::RowsCopy* copy, StreamHandle stream) {
+  const auto side = [](const rondo::cuda::RowsSide& of) {
+    const bool on_device = of.memory_type == rondo::cuda::kMemoryTypeDevice;
+    return Side{(on_device ? of.device : of.host) + of.y * of.pitch + of.x, on_device};
+  };
+  if (copy->from.pitch != copy->row_bytes || copy->to.pitch != copy->row_bytes) return Result::not_supported;
+  return queue_copy("cuMemcpy2DAsync", side(copy->to), side(copy->from), copy->row_bytes * copy->rows, stream);
+}
+
 Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, StreamHandle handle) {
   constexpr const char* kCall = "cuMemsetD8Async";
   if (const Result result = entered_in_context(kCall); result != Result::success) return result;

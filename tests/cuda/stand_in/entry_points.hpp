@@ -56,6 +56,7 @@ RONDO_ENTRY(cuIpcCloseMemHandle, cuIpcCloseMemHandle);
 RONDO_ENTRY(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2);
 RONDO_ENTRY(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2);
 RONDO_ENTRY(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2);
+RONDO_ENTRY(cuMemcpy2DAsync, cuMemcpy2DAsync_v2);
 RONDO_ENTRY(cuMemsetD8Async, cuMemsetD8Async);
 RONDO_ENTRY(cuModuleLoadData, cuModuleLoadData);
 RONDO_ENTRY(cuModuleUnload, cuModuleUnload);

@@ -222,7 +222,8 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   }
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   DevicePeers& peers = engine_.device_peers();
-  const bool better_writes = peers.reaches(peer.world_rank()) && peers.better_writes(peer.world_rank());
+  const bool is_ready = offer.ready == cuda::kNoEvent;
+  const bool better_writes = peers.reaches(peer.world_rank()) && peers.better_writes(peer.world_rank(), is_ready);
   if (better_writes && let_write(message, peer, rts)) return true;
   std::shared_ptr<cuda::ImportTable::Use> use;
   try {

@@ -57,8 +57,12 @@ class DevicePeers {
   std::optional<cuda::ImportTable::Use> map(int world_rank, const DevicePlace& place, std::uint64_t bytes);
   /// Whether anything of theirs could be mapped and waited for; if not, the log says why.
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
-  /// A rank that is reached writes here sooner than this one reads there.
-  bool better_writes(int world_rank) const { return remotes_.at(world_rank).better_writes; }
+  /// A rank that is reached writes here sooner than this one reads there. `is_ready`: its stream does not keep it from
+  /// that: where a device is shared, nobody is to be waited for who may be late.
+  bool better_writes(int world_rank, bool is_ready) const {
+    const Remote& remote = remotes_.at(world_rank);
+    return remote.better_writes && (is_ready || !remote.shared);
+  }
   /// As far as something has come from there, or was to.
   DeviceWay way(int world_rank) const;
   /// Their events, if it is reached.

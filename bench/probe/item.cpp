@@ -10,6 +10,7 @@ std::span<const Item> probe_items() {
       Item{"hand_over", "from one process's kernel to the next one's", {1, 2, 4, 8}, answer_hand_over},
       Item{"wait_value", "the same, by streams that wait for words in memory", {2, 4, 8}, answer_wait_value},
       Item{"spinning", "the same, by kernels that wait for each other", {2, 4, 8}, answer_spinning},
+      Item{"in_turn", "which work makes the device change between processes", {2}, answer_in_turn},
       Item{"host_calls", "what calls cost the host", {2}, answer_host_calls},
       Item{"open_memory", "what it costs to map another process's allocation", {2}, answer_open_memory},
       Item{"beside_kernel", "which calls wait for what is queued on the device", {2}, answer_beside_kernel},

@@ -25,6 +25,7 @@ void answer_machine(const Part& part);
 void answer_hand_over(const Part& part);
 void answer_wait_value(const Part& part);
 void answer_spinning(const Part& part);
+void answer_in_turn(const Part& part);
 void answer_host_calls(const Part& part);
 void answer_open_memory(const Part& part);
 void answer_beside_kernel(const Part& part);

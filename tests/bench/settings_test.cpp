@@ -102,8 +102,7 @@ TEST_CASE("arguments that do not fit each other are refused", "[bench]") {
              ContainsSubstring("all_gather has no algorithm pairwise; it has "));
   CHECK(parse_settings({"reduce", "--algorithm", "leader", "--device", "cuda"}).algorithm == Algorithm::leader);
   CHECK_THAT(refusal({"reduce", "--algorithm", "leader"}), ContainsSubstring("leader is for buffers on devices"));
-  CHECK_THAT(refusal({"gather", "--algorithm", "leader", "--device", "cuda"}),
-             ContainsSubstring("gather has no algorithm leader"));
+  CHECK_THAT(refusal({"barrier", "--algorithm", "leader"}), ContainsSubstring("barrier has no algorithm leader"));
   CHECK(parse_settings({"gather", "--allocate"}).allocate);
   CHECK(parse_settings({"latency", "--device", "cuda"}).device);
   CHECK(!parse_settings({"latency", "--device", "cpu"}).device);

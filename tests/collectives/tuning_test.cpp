@@ -44,7 +44,7 @@ TEST_CASE("every rule names an algorithm that its collective has", "[collectives
   for (const Collective collective : kCollectives) CHECK(is_valid(collective, algorithms_of(collective)[0], false));
 }
 
-TEST_CASE("on devices one rank combines for all, and chunks are long, unless one's own rules say otherwise",
+TEST_CASE("on devices one rank does all for all, and chunks are long, unless one's own rules say otherwise",
           "[collectives][tuning]") {
   constexpr std::uint64_t kLong = 64U << 20U;
   constexpr std::size_t kChunk = 64U << 10U;
@@ -64,8 +64,15 @@ TEST_CASE("on devices one rank combines for all, and chunks are long, unless one
     question.on_device = false;
     CHECK(choose(question).chunk_bytes == kChunk);
   }
-  Question question{Collective::reduce_scatter, kLong, 4};
-  question.one_host = question.on_device = true;
+  for (const Collective collective : kCollectives) {
+    Question question{collective, kLong, 4};
+    question.one_host = question.on_device = true;
+    const bool has_buffers = collective != Collective::barrier;
+    CHECK((choose(question).algorithm == Algorithm::leader) == has_buffers);
+  }
+  // Nobody knows what all give each other.
+  Question question{Collective::all_to_all, kLong, 4};
+  question.one_host = question.on_device = question.by_counts = true;
   CHECK(choose(question).algorithm == Algorithm::direct);
 }
 
@@ -74,12 +81,12 @@ TEST_CASE("blocks are fetched out of the host's memory alone", "[collectives][tu
   question.one_host = true;
   CHECK(choose(question).algorithm == Algorithm::fetched);
   question.on_device = true;
-  CHECK(choose(question).algorithm == Algorithm::direct);
+  CHECK(choose(question).algorithm == Algorithm::leader);
   CHECK_THROWS_WITH(choose(question, Algorithm::fetched),
                     ContainsSubstring("scatter in the memory of devices has no algorithm fetched, wanted tree, linear, "
                                       "direct"));
   question.collective = Collective::all_gather;
-  CHECK(choose(question).algorithm == Algorithm::direct);
+  CHECK(choose(question).algorithm == Algorithm::leader);
   CHECK_FALSE(is_valid(question, Algorithm::adaptive));
   question.on_device = false;
   CHECK(choose(question).algorithm == Algorithm::adaptive);

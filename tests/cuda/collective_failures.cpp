@@ -50,7 +50,10 @@ void wait_is_refused_in_a_group(Communicator& world) {
   Communicator group = world.subgroup({2, 0});
   if (!group) return;
   const cuda::buffer<float> data(group, 10);
-  const auto call = [&] { broadcast(group, data.span(), 1); };
+  const DeviceUnderTest device(own_device(group));
+  std::optional<HeldStream> held;  // else there is nothing to wait for
+  if (group.rank() == 1) held.emplace(device);
+  const auto call = [&] { broadcast(group, data.span(stream_of(device)), 1); };
   if (group.rank() == 1) return (void)refused(Errc::peer_failed, "rank 0 threw: cuStreamWaitEvent", call);
   const Error error = driver_refuses("cuStreamWaitEvent", 2, call);
   require(error.rank() == 0 && error.peer() == 1, "the ranks of an error");

@@ -116,6 +116,29 @@ void algorithms(Communicator& world) {
   }
 }
 
+/// Blocking calls, the streams at rest: nobody but the first rank has anything to do on the device.
+void by_the_first(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const int root = world.size() - 1;
+  constexpr std::size_t kCount = 1000;
+  const std::size_t all = kCount * static_cast<std::size_t>(world.size());
+  Both<float> in(world, device, all, world.rank()), out(world, device, all, 7), part(world, device, kCount, 7);
+  const auto both = [&](const auto& call) {
+    call(in.device(), out.device(), part.device());
+    call(in.host(), out.host(), part.host());
+    out.check("what one rank did for all");
+    part.check("what one rank did for all");
+  };
+  both([&](auto whole, auto result, auto) { all_reduce(world, whole, result, rondo::sum); });
+  both([&](auto whole, auto result, auto) { reduce(world, whole, result, rondo::max, root); });
+  both([&](auto whole, auto, auto block) { reduce_scatter(world, whole, block, rondo::sum); });
+  both([&](auto, auto result, auto) { broadcast(world, result, root); });
+  both([&](auto whole, auto, auto block) { scatter(world, whole, block, root); });
+  both([&](auto, auto result, auto block) { gather(world, block, result, root); });
+  both([&](auto, auto result, auto block) { all_gather(world, block, result); });
+  both([&](auto whole, auto result, auto) { all_to_all(world, whole, result); });
+}
+
 /// Those that work by messages, in chunks and not, as on the host.
 void by_messages(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -350,6 +373,7 @@ void threads(Communicator&) {
 const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
+    {"by-the-first", by_the_first},
     {"in-rank-order", in_rank_order},
     {"in-groups", in_groups},
     {"threads", threads},

@@ -32,6 +32,20 @@ TEST_CASE("collectives on devices give the bits that they give on the host", "[c
   check_ranks(COLLECTIVE_RANK, ranks, "all", {"RONDO_TRANSPORT=" + transport});
 }
 
+TEST_CASE("collectives of ranks that share a device, each of which does its own", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 3, "all", {"RONDO_ALGORITHM=direct"});
+}
+
+TEST_CASE("where all share a device the first rank does all, and the others nothing there",
+          "[cuda][collectives][stand-in]") {
+  if (!is_stand_in() || !HAS_KERNELS) return;
+  const std::string call = GENERATE("cuMemcpyDtoDAsync", "cuLaunchKernel", "cuStreamWaitEvent");
+  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK = 0 ] || echo " + call + ":1:700)",
+                                        COLLECTIVE_RANK, 3, "by-the-first");
+  INFO(call << ": " << ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("collectives on devices that are late, by many seeds", "[cuda][collectives]") {
   for (const std::string& seed : seeds(1, 2)) {
     check_ranks(COLLECTIVE_RANK, 2, "all", {seed});

@@ -22,6 +22,12 @@ Result record_or_refuse(EventHandle event, StreamHandle stream) {
   return refuses ? Result{2} : driver_under_test().cuEventRecord(event, stream);
 }
 
+int plain_copies = 0;
+Result count_plain(Address to, const void* from, std::size_t bytes, StreamHandle stream) {
+  ++plain_copies;
+  return driver_under_test().cuMemcpyHtoDAsync(to, from, bytes, stream);
+}
+
 Driver driver_that_fails() {
   Driver driver = driver_under_test();
   driver.cuEventQuery.function = query_or_fail;
@@ -121,6 +127,29 @@ class FollowingCopies {
 };
 
 }  // namespace
+
+TEST_CASE("short copies from the host are of rows, and copy what there is to copy", "[cuda][copies]") {
+  const DeviceUnderTest device;
+  constexpr std::size_t kMost = 32 << 10;
+  const DeviceMemory memory(device.context, kMost + 2);
+  Staging staging(device.context);
+  const auto block = staging.take(kMost);
+  for (std::size_t i = 0; i < kMost; ++i) block.data()[i] = static_cast<std::byte>(i % 251 + 1);
+  Driver driver = driver_under_test();
+  driver.cuMemcpyHtoDAsync.function = count_plain;
+  plain_copies = 0;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{8}, kMost - 1, kMost}) {
+    device.fill(memory.address(), kMost + 2, std::byte{0});
+    {
+      const Current current(device.context);
+      queue_from_host(driver, {}, memory.address() + 1, block.data(), bytes, device.stream.handle());
+    }
+    auto wanted = std::vector<std::byte>(kMost + 2);
+    std::copy_n(block.data(), bytes, wanted.begin() + 1);
+    CHECK(device.content(memory.address(), kMost + 2) == wanted);
+  }
+  CHECK(plain_copies == 2);  // the shortest, which has no two rows, and the longest
+}
 
 TEST_CASE("a stream can be told to come after a copy once that is queued, and when it is over", "[cuda][copies]") {
   const DeviceUnderTest device;

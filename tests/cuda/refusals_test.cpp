@@ -105,6 +105,8 @@ TEST_CASE("a rank whose context is lost goes on with memory of the host", "[cuda
   if (!is_stand_in()) return;
   const std::string call = GENERATE("cuMemcpyDtoDAsync:1:700", "cuEventQuery:1:719", "cuEventRecord:2:719");
   const std::string devices = GENERATE("FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=3");
+  // What it shares a device with rank 0 does, which copies.
+  if (devices == "FAKECUDA_DEVICES=1" && call.find("Query") == std::string::npos) return;
   auto variables = kUntidy;
   variables.insert(variables.end(), {"RONDO_EAGER_LIMIT=64", "FAKECUDA_STICKY=1", devices});
   const auto ended = run_ranks_with_own(fmt::format("FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo {})", call),
@@ -136,8 +138,7 @@ TEST_CASE("what fails in a group names its ranks", "[cuda][refusals][stand-in]")
 
 TEST_CASE("what the driver refuses in a collective of a group names its ranks", "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;
-  // The first is for what the rank's own stream had.
-  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 2 ] || echo cuStreamWaitEvent:2:2)",
+  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 2 ] || echo cuStreamWaitEvent:1:2)",
                                         COLLECTIVE_RANK, 3, "wait-is-refused-in-a-group");
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);

@@ -215,7 +215,7 @@ Result cuEventRecord(EventHandle handle, StreamHandle stream_handle) {
   if (event.device != stream.device) return Result::invalid_handle;
   if (event.interprocess) be_late();
   const std::uint32_t record = next_record(event);
-  stream.queue([words = event.words, record] { complete(*words, record); });
+  stream.queue_or_do([words = event.words, record] { complete(*words, record); });
   return Result::success;
 }
 

@@ -47,6 +47,14 @@ void StreamState::queue(std::function<void()> work) {
   changed_.notify_all();
 }
 
+void StreamState::queue_or_do(const std::function<void()>& work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!delays_ && !busy_ && !capturing_ && queue_.empty()) return work();
+  }
+  queue(work);
+}
+
 bool StreamState::idle() {
   const std::scoped_lock lock(mutex_);
   return queue_.empty() && !busy_;

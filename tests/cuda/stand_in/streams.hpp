@@ -25,6 +25,8 @@ struct StreamState {
 
   /// Mistake: it is being captured. A real driver would make the work part of the graph, and not do it.
   void queue(std::function<void()> work);
+  /// The same of what an idle stream need not do itself: on a real driver a record of an event there is done at once.
+  void queue_or_do(const std::function<void()>& work);
   bool idle();
   void synchronize();
   /// What becomes of it: false when it is so already.

@@ -50,7 +50,8 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
   const Plan by_messages = shares_memory(plan.algorithm) ? decided(plan, memory_.element_bytes(), operation,
                                                                    group_.everybody(), Nearness::any, true)
                                                          : plan;
-  work_->follow(memory_);
+  Task followed = work_->follow(memory_);
+  co_await followed;
   DevicePort port(*work_, memory_, reduction, in_place);
   Task moved = run_collective(port, by_messages);
   co_await moved;

@@ -47,7 +47,8 @@ class OnDevices {
     Verdict& own = verdicts[index(rank_)];
     // Before anything is queued here, so that others' memory may be closed to make room.
     own.can = map_all() ? 1 : 0;
-    work_.follow(memory_, of_leader_);
+    Task followed = work_.follow(memory_, of_leader_);
+    co_await followed;
     Task recorded = work_.record(own.ready, size_ - 1);
     co_await recorded;
     Task told = exchange(work_.operation(), 1, verdicts);

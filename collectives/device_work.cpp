@@ -40,7 +40,8 @@ DeviceWork::DeviceWork(Operation& operation)
     : operation_(operation),
       peers_(operation.group().engine().device_peers()),
       device_(*operation.group().engine().device().opened()),
-      queue_(device_.queue_of(operation.group().id())) {
+      queue_(device_.queue_of(operation.group().id())),
+      before_(std::exchange(queue_->ends, ends_).lock()) {
   const Group& group = operation.group();
   for (int member = 0; member < group.size(); ++member) {
     if (member != group.rank()) hold(peers_.hold(group.world_rank(member)));
@@ -48,7 +49,7 @@ DeviceWork::DeviceWork(Operation& operation)
 }
 
 DeviceWork::~DeviceWork() {
-  ends_->given_up = true;
+  ends_->given_up = ends_->all_queued = true;
   if (ended_ || !queued_) return;
   try {
     queue_->copies.mark([held = held_](const std::exception_ptr&) {});
@@ -59,7 +60,19 @@ DeviceWork::~DeviceWork() {
 
 // Order.
 
-void DeviceWork::follow(const DeviceMemory& memory, bool of_leader) {
+Task DeviceWork::follow(const DeviceMemory& memory, bool of_leader) {
+  ends_->of_leader = of_leader;
+  if (before_) {
+    const auto nobody = [](int) { return false; };
+    Until queued(operation_, IsOver<decltype(nobody)>{before_->all_queued, nobody}, 1);
+    co_await queued;
+    // One leader does both in order.
+    if (before_->of_leader && of_leader) ends_->before = std::move(before_);
+  }
+  follow_streams(memory);
+}
+
+void DeviceWork::follow_streams(const DeviceMemory& memory) {
   const cuda::Current current(device_.context);
   const cuda::Driver& driver = device_.context.driver();
   for (const auto& buffer : {memory.given(), memory.got()}) {
@@ -67,13 +80,12 @@ void DeviceWork::follow(const DeviceMemory& memory, bool of_leader) {
     driver.must(driver.cuStreamWaitEvent, stream(), buffer->before, 0U);
     followed_.push_back(buffer->before);
   }
-  ends_->of_leader = of_leader;
-  const auto before = std::exchange(queue_->ends, ends_).lock();
-  // One leader does both in order.
-  if (!before || (before->of_leader && of_leader)) return;
-  (void)stream();  // on which that may still be under way
-  for (const auto& [world_rank, ticket] : before->ends) {
-    if (peers_.reaches(world_rank)) peers_.events(world_rank).wait(ticket, stream(), world_rank);
+  for (; before_; before_ = before_->before) {
+    if (before_->over) continue;
+    (void)stream();  // on which it may still be under way
+    for (const auto& [world_rank, ticket] : before_->ends) {
+      if (peers_.reaches(world_rank)) peers_.events(world_rank).wait(ticket, stream(), world_rank);
+    }
   }
 }
 
@@ -101,14 +113,21 @@ void DeviceWork::wait_for(int member, cuda::EventTicket ticket) {
   watch(member, ticket);
 }
 
+// To ask whether it is done tells at once whether there is such a ticket.
 void DeviceWork::watch(int member, cuda::EventTicket ticket) {
-  if (ticket != cuda::kNoEvent) waits_.push_back({member, ticket, recorded_});
+  if (ticket == cuda::kNoEvent || !reaches(member)) return;
+  const Wait wait{member, ticket, recorded_};
+  if (!is_done(wait)) waits_.push_back(wait);
 }
 
 void DeviceWork::ends_with(int member, cuda::EventTicket ticket) {
   if (ticket == cuda::kNoEvent) return;
-  waits_.push_back({member, ticket, recorded_ + 1});
-  ends_->ends.push_back({operation_.group().world_rank(member), ticket});
+  if (!reaches(member)) return lost_.push_back(member);
+  const int world_rank = operation_.group().world_rank(member);
+  const Wait wait{member, ticket, recorded_ + 1};
+  if (is_done(wait)) return peers_.used(world_rank, ticket);
+  waits_.push_back(wait);
+  ends_->ends.push_back({world_rank, ticket});
 }
 
 void DeviceWork::wait_for_end(int member, cuda::EventTicket ticket) {
@@ -224,7 +243,7 @@ Task DeviceWork::end() {
   here->over = !queued_;
   if (queued_) last_ = queue_->copies.mark(DeviceEvent::ended(here, held_));
   await_ends(there);
-  all_queued_ = true;
+  ends_->all_queued = true;
   for (const auto& event : {here, there}) {
     Task done = over_or_late(event);
     co_await done;
@@ -233,11 +252,13 @@ Task DeviceWork::end() {
   for (const auto& [world_rank, ticket] : std::exchange(ends_->ends, {})) {
     if (peers_.reaches(world_rank)) peers_.used(world_rank, ticket);
   }
+  ends_->over = true;
+  ends_->before.reset();
   held_.reset();
 }
 
 bool DeviceWork::order(CudaStream stream) const {
-  if (!all_queued_ || ended_) return false;
+  if (!ends_->all_queued || ended_) return false;
   try {
     if (last_ && !queue_->copies.order(*last_, handle_of(stream))) return false;
     for (const auto& [world_rank, ticket] : ends_->ends) {

@@ -28,8 +28,8 @@ struct DeviceEvent {
 Task over(Operation& operation, std::shared_ptr<DeviceEvent> event);
 
 /// What one collective has this rank's device do: all in order on the stream of its communicator's collectives, where
-/// the device waits for others by itself, and the host for nothing but the end. Every wait is queued after the record
-/// that it is for, so what has been queued always drains. What the host knows to be over nothing waits for. Throws
+/// the device waits for others by itself. Every wait is queued after the record that it is for, so what has been queued
+/// always drains. What the host knows to be over nothing waits for, and the ends of others the host asks for. Throws
 /// CudaErrors.
 class DeviceWork {
  public:
@@ -48,8 +48,9 @@ class DeviceWork {
 
   // Order.
   /// All that follows comes after what the streams of the caller's buffers had been given, and after the communicator's
-  /// collective before this one, on whatever device; `of_leader`: as OthersEnds says.
-  void follow(const DeviceMemory& memory, bool of_leader = false);
+  /// collective before this one, on whatever device, for which it waits until that is queued everywhere. `of_leader`:
+  /// as OthersEnds says. To be awaited.
+  Task follow(const DeviceMemory& memory, bool of_leader = false);
   /// A ticket for so many members: this point in what is queued. It says nothing where nothing has been queued; where
   /// all events are in use, waits for the device to come here, and it says nothing either.
   Task record(cuda::EventTicket& ticket, int users);
@@ -103,6 +104,7 @@ class DeviceWork {
   bool try_record(cuda::EventTicket& ticket, int users);
   bool is_done(const Wait& wait) const;
   bool awaits(int member) const;
+  void follow_streams(const DeviceMemory& memory);
   /// Asked by the host until the others' ends are there.
   void await_ends(const std::shared_ptr<DeviceEvent>& there);
   Task over_or_late(std::shared_ptr<DeviceEvent> event) const;
@@ -118,8 +120,8 @@ class DeviceWork {
   std::vector<int> lost_;  ///< members to be waited for who are gone, which all will hear of
   std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
   const std::shared_ptr<OthersEnds> ends_ = std::make_shared<OthersEnds>();
+  std::shared_ptr<const OthersEnds> before_;  ///< of the collective before
   std::shared_ptr<cuda::Copies::Running> last_;
-  bool all_queued_ = false;
   bool ended_ = false;
 };
 

@@ -12,9 +12,9 @@
 
 namespace rondo::cuda {
 
-/// Queues a copy from pinned memory of the host, by an engine that copies whatever its length: a driver leaves short
-/// ones to the engine that computes, which the processes that share a device have in turns (an H200 changes between
-/// them in 145 us), but for those of rows. Throws CudaError with these facts. A context is current.
+/// Queues a copy from memory of the host, from where it is pinned by an engine that copies whatever its length: a
+/// driver leaves short ones to the engine that computes, which the processes that share a device have in turns (an H200
+/// changes between them in 145 us), but for those of rows. Throws CudaError with these facts. A context is current.
 void queue_from_host(const Driver& driver, const CudaFacts& facts, Address to, const void* from, std::size_t bytes,
                      StreamHandle stream);
 

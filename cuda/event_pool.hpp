@@ -25,8 +25,9 @@ constexpr EventTicket kNoEvent{~std::uint32_t{0}, 0};
 /// has few. They are exported once, when a connection is made.
 ///
 /// The rule that all order between processes rests on: the record is enqueued first, then the ticket is sent, then
-/// the other side enqueues its wait; and the ticket is given back, so that the event may be recorded again, only when
-/// the other side has said that it has enqueued it. So what is queued on devices always drains by itself.
+/// the other side enqueues its wait, or has its host ask; and the ticket is given back, so that the event may be
+/// recorded again, only when the other side has said that it has enqueued it, or needs it no more. So what is queued on
+/// devices always drains by itself.
 ///
 /// Belongs to one thread at a time. The context outlives it; the events others have opened must be closed before.
 class EventPool {

@@ -120,7 +120,7 @@ inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte>
 /// message does not need.
 struct DeviceOffer {
   DevicePlace place;
-  cuda::EventTicket ready;  ///< the payload is there when this is done
+  cuda::EventTicket ready;  ///< the payload is there when this is done; kNoEvent: it is
 
   static DeviceOffer of(const FrameHeader& rts) noexcept {
     if (rts.fingerprint[0] != 0) return {};  // an address of the host's

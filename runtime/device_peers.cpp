@@ -222,7 +222,7 @@ std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
 void DevicePeers::choose_way(int world_rank, Remote& remote) const {
   remote.shared = remote.hello->device == device().uuid;
   if (remote.shared) {
-    // One of the two makes all copies: the device changes slowly from one process to another.
+    // One of the two makes the copies both ways: the device changes slowly from one process to another.
     remote.better_writes = world_rank < engine_.settings().rank;
   } else {
     const cuda::Driver& driver = device().context.driver();

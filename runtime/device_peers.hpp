@@ -58,7 +58,7 @@ class DevicePeers {
   /// Whether anything of theirs could be mapped and waited for; if not, the log says why.
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
   /// A rank that is reached writes here sooner than this one reads there. `is_ready`: its stream does not keep it from
-  /// that: where a device is shared, nobody is to be waited for who may be late.
+  /// that. Where a device is shared no stream is to be waited for; the other's host is, to come to rondo.
   bool better_writes(int world_rank, bool is_ready) const {
     const Remote& remote = remotes_.at(world_rank);
     return remote.better_writes && (is_ready || !remote.shared);

@@ -47,8 +47,12 @@ struct OthersEnds {
     cuda::EventTicket ticket;
   };
   std::vector<End> ends;
-  bool of_leader = false;  ///< the first rank of the communicator has done all, on its queue
-  bool given_up = false;   ///< nobody asks any more
+  bool all_queued = false;  ///< those are all
+  bool over = false;        ///< and so is what this rank's queue had
+  bool of_leader = false;   ///< the first rank of the communicator does all, on its queue
+  bool given_up = false;    ///< nobody asks any more
+  /// What this rank's queue need not follow, as the leader's does.
+  std::shared_ptr<const OthersEnds> before{};
 };
 
 /// Memory of a device that a collective takes for a while.

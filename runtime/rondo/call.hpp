@@ -42,7 +42,7 @@ enum class Algorithm : std::uint8_t {
   fetched,    ///< of ranks that share memory: who needs a block has the system copy it out of its owner's memory
   adaptive,   ///< direct or fetched: both are tried out in turn, and all ranks take the faster
   two_level,  ///< of ranks on several hosts: in shared memory on each, by messages between them
-  leader,     ///< of buffers on a device that ranks share: one combines for all
+  leader,     ///< of buffers on a device that ranks share: one does all for all
 };
 
 enum class ReduceKind : std::uint8_t { none, sum, prod, min, max, avg, band, bor, bxor, land, lor, custom };

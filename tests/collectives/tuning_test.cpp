@@ -73,7 +73,7 @@ TEST_CASE("on devices one rank does all for all, and chunks are long, unless one
   // Nobody knows what all give each other.
   Question question{Collective::all_to_all, kLong, 4};
   question.one_host = question.on_device = question.by_counts = true;
-  CHECK(choose(question).algorithm == Algorithm::direct);
+  CHECK(choose(question).algorithm == Algorithm::pairwise);
 }
 
 TEST_CASE("blocks are fetched out of the host's memory alone", "[collectives][tuning]") {

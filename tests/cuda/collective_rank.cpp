@@ -139,6 +139,30 @@ void by_the_first(Communicator& world) {
   both([&](auto whole, auto result, auto) { all_to_all(world, whole, result); });
 }
 
+/// Of the same buffers one after the other, by whatever algorithm, and nobody waits between them.
+void in_a_row_by_any(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kCount = 2000;
+  const std::vector<std::int64_t> ones(kCount, 1);
+  const rondo::cuda::buffer<std::int64_t> data(world, kCount);
+  const std::vector<Algorithm> algorithms{Algorithm::leader, Algorithm::sliced, Algorithm::leader, Algorithm::leader,
+                                          Algorithm::ring,   Algorithm::leader, Algorithm::direct};
+  for (int round = 0; round < 5; ++round) {
+    device.write(address_of(data), std::as_bytes(std::span(ones)));
+    device.stream.synchronize();
+    std::vector<Work> works;
+    std::int64_t product = 1;
+    for (const Algorithm algorithm : algorithms) {
+      works.push_back(iall_reduce(world, data.span(stream_of(device)), rondo::sum, {algorithm}));
+      product *= world.size();
+    }
+    wait_all(works);
+    const std::vector<std::int64_t> wanted(kCount, product);
+    const auto got = device.content(address_of(data), kCount * sizeof(std::int64_t));
+    require(std::equal(got.begin(), got.end(), std::as_bytes(std::span(wanted)).begin()), "sums of sums");
+  }
+}
+
 /// Those that work by messages, in chunks and not, as on the host.
 void by_messages(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -374,6 +398,7 @@ const rondo::testing::Acts kActs{
     {"all", all},
     {"algorithms", algorithms},
     {"by-the-first", by_the_first},
+    {"in-a-row-by-any", in_a_row_by_any},
     {"in-rank-order", in_rank_order},
     {"in-groups", in_groups},
     {"threads", threads},

@@ -36,6 +36,14 @@ TEST_CASE("collectives of ranks that share a device, each of which does its own"
   check_ranks(COLLECTIVE_RANK, 3, "all", {"RONDO_ALGORITHM=direct"});
 }
 
+TEST_CASE("collectives of one communicator come one after the other, by whatever algorithm", "[cuda][collectives]") {
+  for (const std::string& seed : seeds(0, 4)) {
+    for (const char* const devices : {"FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=3"}) {
+      check_ranks(COLLECTIVE_RANK, 3, "in-a-row-by-any", {devices, seed});
+    }
+  }
+}
+
 TEST_CASE("where all share a device the first rank does all, and the others nothing there",
           "[cuda][collectives][stand-in]") {
   if (!is_stand_in() || !HAS_KERNELS) return;

@@ -24,11 +24,15 @@ bool rounds_every_step(const Plan& plan, ElementType type) {
 }  // namespace
 
 DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, const Arguments& arguments)
-    : group_(group), memory_(group.engine().device(), call, arguments, group.rank()), staging_(memory_, call) {}
+    : group_(group),
+      memory_(group.engine().device(), call, arguments, group.rank()),
+      turn_(group),
+      staging_(memory_, call) {}
 
 Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {
   if (plan.algorithm == Algorithm::two_level) {
     group_.engine().device_peers().stage_as_apart();
+    turn_.pass();
     co_return;
   }
   const DeviceReduction reduction = reduction_for(operation, plan);
@@ -39,11 +43,15 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
   const bool can = std::all_of(shares.begin(), shares.end(), [&](const DeviceShare& share) {
     return share.has_device != 0 && (share.has_kernels != 0 || !reduces(plan.collective));
   });
-  if (!can) co_return;
-  work_.emplace(operation);
+  if (!can) {
+    turn_.pass();
+    co_return;
+  }
+  work_.emplace(operation, turn_);
   if (shares_memory(plan.algorithm) && has_direct_on_devices(plan, shares)) {
     Task moved = run_direct_on_devices(*work_, memory_, plan, reduction, shares, done);
     co_await moved;
+    if (!done) turn_.pass();
     co_return;
   }
   done = true;
@@ -80,10 +88,10 @@ DeviceReduction DeviceCollective::reduction_for(const Operation& operation, cons
 DeviceShare DeviceCollective::share(const Plan& plan, bool in_place, bool has_kernels) {
   DeviceShare own;
   const RankDevice::Opened* const device = group_.engine().device().opened();
-  own.has_device = device != nullptr ? 1 : 0;
+  own.has_device = turn_ ? 1 : 0;
   own.has_kernels = has_kernels ? 1 : 0;
   own.in_place = in_place ? 1 : 0;
-  if (device == nullptr) return own;
+  if (!turn_) return own;
   own.device = device->uuid;
   for (int member = 0; member < group_.size(); ++member) {
     if (member != group_.rank()) group_.engine().device_peers().introduce(group_.world_rank(member));

@@ -35,6 +35,7 @@ class DeviceCollective {
 
   Group& group_;
   DeviceMemory memory_;
+  DeviceTurn turn_;
   DeviceStaging staging_;
   std::optional<DeviceWork> work_;
 };

@@ -36,12 +36,32 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event) {
   if (event->failure) std::rethrow_exception(event->failure);
 }
 
-DeviceWork::DeviceWork(Operation& operation)
+DeviceTurn::DeviceTurn(Group& group) {
+  RankDevice::Opened* const device = group.engine().device().opened();
+  if (device == nullptr) return;
+  queue = device->queue_of(group.id());
+  before = std::exchange(queue->ends, ends).lock();
+}
+
+DeviceTurn::~DeviceTurn() {
+  pass();
+  ends->over = true;
+  ends->before.reset();
+}
+
+void DeviceTurn::pass() noexcept {
+  ends->all_queued = true;
+  if (before && !before->over) ends->before = std::move(before);
+  before.reset();
+}
+
+DeviceWork::DeviceWork(Operation& operation, DeviceTurn& turn)
     : operation_(operation),
       peers_(operation.group().engine().device_peers()),
       device_(*operation.group().engine().device().opened()),
-      queue_(device_.queue_of(operation.group().id())),
-      before_(std::exchange(queue_->ends, ends_).lock()) {
+      turn_(turn),
+      queue_(turn.queue),
+      ends_(turn.ends) {
   const Group& group = operation.group();
   for (int member = 0; member < group.size(); ++member) {
     if (member != group.rank()) hold(peers_.hold(group.world_rank(member)));
@@ -49,7 +69,7 @@ DeviceWork::DeviceWork(Operation& operation)
 }
 
 DeviceWork::~DeviceWork() {
-  ends_->given_up = ends_->all_queued = true;
+  ends_->given_up = true;
   if (ended_ || !queued_) return;
   try {
     queue_->copies.mark([held = held_](const std::exception_ptr&) {});
@@ -62,12 +82,12 @@ DeviceWork::~DeviceWork() {
 
 Task DeviceWork::follow(const DeviceMemory& memory, bool of_leader) {
   ends_->of_leader = of_leader;
-  if (before_) {
+  if (turn_.before) {
     const auto nobody = [](int) { return false; };
-    Until queued(operation_, IsOver<decltype(nobody)>{before_->all_queued, nobody}, 1);
+    Until queued(operation_, IsOver<decltype(nobody)>{turn_.before->all_queued, nobody}, 1);
     co_await queued;
     // One leader does both in order.
-    if (before_->of_leader && of_leader) ends_->before = std::move(before_);
+    if (turn_.before->of_leader && of_leader) ends_->before = std::move(turn_.before);
   }
   follow_streams(memory);
 }
@@ -80,10 +100,10 @@ void DeviceWork::follow_streams(const DeviceMemory& memory) {
     driver.must(driver.cuStreamWaitEvent, stream(), buffer->before, 0U);
     followed_.push_back(buffer->before);
   }
-  for (; before_; before_ = before_->before) {
-    if (before_->over) continue;
+  for (auto before = std::move(turn_.before); before; before = before->before) {
+    if (before->over) continue;
     (void)stream();  // on which it may still be under way
-    for (const auto& [world_rank, ticket] : before_->ends) {
+    for (const auto& [world_rank, ticket] : before->ends) {
       if (peers_.reaches(world_rank)) peers_.events(world_rank).wait(ticket, stream(), world_rank);
     }
   }
@@ -243,7 +263,7 @@ Task DeviceWork::end() {
   here->over = !queued_;
   if (queued_) last_ = queue_->copies.mark(DeviceEvent::ended(here, held_));
   await_ends(there);
-  ends_->all_queued = true;
+  turn_.pass();
   for (const auto& event : {here, there}) {
     Task done = over_or_late(event);
     co_await done;

@@ -27,13 +27,34 @@ struct DeviceEvent {
 /// To be awaited; throws what went wrong, which is a CudaError. No member can help it.
 Task over(Operation& operation, std::shared_ptr<DeviceEvent> event);
 
+/// The turn of a collective among those of its communicator on this rank's device, which come in the order of their
+/// calls.
+class DeviceTurn {
+ public:
+  /// At the call, when the device is opened, if there is one.
+  explicit DeviceTurn(Group& group);
+  ~DeviceTurn();
+  DeviceTurn(const DeviceTurn&) = delete;
+  DeviceTurn& operator=(const DeviceTurn&) = delete;
+
+  /// There is a device.
+  explicit operator bool() const noexcept { return queue != nullptr; }
+  /// Nothing more is queued: the next may come. It follows what this one has not followed.
+  void pass() noexcept;
+
+  std::shared_ptr<RankDevice::Opened::Queue> queue;
+  const std::shared_ptr<OthersEnds> ends = std::make_shared<OthersEnds>();
+  std::shared_ptr<const OthersEnds> before;  ///< of the collective before
+};
+
 /// What one collective has this rank's device do: all in order on the stream of its communicator's collectives, where
 /// the device waits for others by itself. Every wait is queued after the record that it is for, so what has been queued
 /// always drains. What the host knows to be over nothing waits for, and the ends of others the host asks for. Throws
 /// CudaErrors.
 class DeviceWork {
  public:
-  explicit DeviceWork(Operation& operation);
+  /// The turn outlives it.
+  DeviceWork(Operation& operation, DeviceTurn& turn);
   /// What is still queued runs on, and keeps what it needs.
   ~DeviceWork();
   DeviceWork(const DeviceWork&) = delete;
@@ -112,6 +133,7 @@ class DeviceWork {
   Operation& operation_;
   DevicePeers& peers_;
   RankDevice::Opened& device_;
+  DeviceTurn& turn_;
   const std::shared_ptr<RankDevice::Opened::Queue> queue_;
   bool queued_ = false;
   std::vector<cuda::EventHandle> followed_;
@@ -119,8 +141,7 @@ class DeviceWork {
   std::vector<Wait> waits_;
   std::vector<int> lost_;  ///< members to be waited for who are gone, which all will hear of
   std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
-  const std::shared_ptr<OthersEnds> ends_ = std::make_shared<OthersEnds>();
-  std::shared_ptr<const OthersEnds> before_;  ///< of the collective before
+  const std::shared_ptr<OthersEnds> ends_;
   std::shared_ptr<cuda::Copies::Running> last_;
   bool ended_ = false;
 };

@@ -26,7 +26,7 @@ bool rounds_every_step(const Plan& plan, ElementType type) {
 DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, const Arguments& arguments)
     : group_(group),
       memory_(group.engine().device(), call, arguments, group.rank()),
-      turn_(group),
+      turn_(group, to_string(call.collective).data()),
       staging_(memory_, call) {}
 
 Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {

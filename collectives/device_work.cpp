@@ -36,10 +36,14 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event) {
   if (event->failure) std::rethrow_exception(event->failure);
 }
 
-DeviceTurn::DeviceTurn(Group& group) {
+DeviceTurn::DeviceTurn(Group& group, const char* operation) {
   RankDevice::Opened* const device = group.engine().device().opened();
   if (device == nullptr) return;
-  queue = device->queue_of(group.id());
+  try {
+    queue = device->queue_of(group.id());
+  } catch (const cuda::CudaError& error) {
+    throw error_of(error, operation);
+  }
   before = std::exchange(queue->ends, ends).lock();
 }
 

@@ -31,8 +31,8 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event);
 /// calls.
 class DeviceTurn {
  public:
-  /// At the call, when the device is opened, if there is one.
-  explicit DeviceTurn(Group& group);
+  /// At the call, when the device is opened, if there is one. Throws Error, naming the operation.
+  DeviceTurn(Group& group, const char* operation);
   ~DeviceTurn();
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;

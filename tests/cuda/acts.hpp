@@ -65,13 +65,15 @@ inline int run_act(int argc, char** argv, std::initializer_list<Acts> all) {
   }
 }
 
-/// The error of a call that is to throw one, which is printed, too.
+/// The error of a call that is to throw one, which is printed, too: at once, for a launcher may be tired of a rank whose
+/// device waits for one that has died.
 template <typename Call>
 Error expect_error(const Call& call) {
   try {
     call();
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
+    std::fflush(stdout);
     return error;
   }
   throw std::runtime_error("no error");

@@ -63,9 +63,7 @@ DeviceWork::DeviceWork(Operation& operation, DeviceTurn& turn)
     : operation_(operation),
       peers_(operation.group().engine().device_peers()),
       device_(*operation.group().engine().device().opened()),
-      turn_(turn),
-      queue_(turn.queue),
-      ends_(turn.ends) {
+      turn_(turn) {
   const Group& group = operation.group();
   for (int member = 0; member < group.size(); ++member) {
     if (member != group.rank()) hold(peers_.hold(group.world_rank(member)));
@@ -73,10 +71,10 @@ DeviceWork::DeviceWork(Operation& operation, DeviceTurn& turn)
 }
 
 DeviceWork::~DeviceWork() {
-  ends_->given_up = true;
+  turn_.ends->given_up = true;
   if (ended_ || !queued_) return;
   try {
-    queue_->copies.mark([held = held_](const std::exception_ptr&) {});
+    turn_.queue->copies.mark([held = held_](const std::exception_ptr&) {});
   } catch (const cuda::CudaError&) {
     // It is held all the same.
   }
@@ -85,13 +83,13 @@ DeviceWork::~DeviceWork() {
 // Order.
 
 Task DeviceWork::follow(const DeviceMemory& memory, bool of_leader) {
-  ends_->of_leader = of_leader;
+  turn_.ends->of_leader = of_leader;
   if (turn_.before) {
     const auto nobody = [](int) { return false; };
     Until queued(operation_, IsOver<decltype(nobody)>{turn_.before->all_queued, nobody}, 1);
     co_await queued;
     // One leader does both in order.
-    if (turn_.before->of_leader && of_leader) ends_->before = std::move(turn_.before);
+    if (turn_.before->of_leader && of_leader) turn_.ends->before = std::move(turn_.before);
   }
   follow_streams(memory);
 }
@@ -151,7 +149,7 @@ void DeviceWork::ends_with(int member, cuda::EventTicket ticket) {
   const Wait wait{member, ticket, recorded_ + 1};
   if (is_done(wait)) return peers_.used(world_rank, ticket);
   waits_.push_back(wait);
-  ends_->ends.push_back({world_rank, ticket});
+  turn_.ends->ends.push_back({world_rank, ticket});
 }
 
 void DeviceWork::wait_for_end(int member, cuda::EventTicket ticket) {
@@ -210,7 +208,7 @@ void DeviceWork::queue(Copy cuda::Driver::*copy, To to, From from, std::size_t b
 
 Task DeviceWork::come() {
   const auto here = std::make_shared<DeviceEvent>();
-  queue_->copies.mark(DeviceEvent::ended(here));
+  turn_.queue->copies.mark(DeviceEvent::ended(here));
   Task came = over(operation_, here);
   co_await came;
 }
@@ -241,17 +239,17 @@ bool DeviceWork::awaits(int member) const {
 }
 
 void DeviceWork::await_ends(const std::shared_ptr<DeviceEvent>& there) {
-  there->over = ends_->ends.empty();
+  there->over = turn_.ends->ends.empty();
   if (there->over) return;
   cuda::Copies::Copy nothing;
-  nothing.ready = [ends = ends_, &peers = peers_] {
+  nothing.ready = [ends = turn_.ends, &peers = peers_] {
     return std::all_of(ends->ends.begin(), ends->ends.end(), [&](const OthersEnds::End& end) {
       return peers.reaches(end.world_rank) && peers.events(end.world_rank).done(end.ticket, end.world_rank);
     });
   };
-  nothing.given_up = [ends = ends_] { return ends->given_up; };
+  nothing.given_up = [ends = turn_.ends] { return ends->given_up; };
   nothing.ended = DeviceEvent::ended(there, held_);
-  queue_->copies.start(std::move(nothing));
+  turn_.queue->copies.start(std::move(nothing));
 }
 
 Task DeviceWork::over_or_late(std::shared_ptr<DeviceEvent> event) const {
@@ -265,7 +263,7 @@ Task DeviceWork::over_or_late(std::shared_ptr<DeviceEvent> event) const {
 Task DeviceWork::end() {
   const auto here = std::make_shared<DeviceEvent>(), there = std::make_shared<DeviceEvent>();
   here->over = !queued_;
-  if (queued_) last_ = queue_->copies.mark(DeviceEvent::ended(here, held_));
+  if (queued_) last_ = turn_.queue->copies.mark(DeviceEvent::ended(here, held_));
   await_ends(there);
   turn_.pass();
   for (const auto& event : {here, there}) {
@@ -273,23 +271,23 @@ Task DeviceWork::end() {
     co_await done;
   }
   ended_ = true;
-  for (const auto& [world_rank, ticket] : std::exchange(ends_->ends, {})) {
+  for (const auto& [world_rank, ticket] : std::exchange(turn_.ends->ends, {})) {
     if (peers_.reaches(world_rank)) peers_.used(world_rank, ticket);
   }
-  ends_->over = true;
-  ends_->before.reset();
+  turn_.ends->over = true;
+  turn_.ends->before.reset();
   held_.reset();
 }
 
 bool DeviceWork::order(CudaStream stream) const {
-  if (!ends_->all_queued || ended_) return false;
+  if (!turn_.ends->all_queued || ended_) return false;
   try {
-    if (last_ && !queue_->copies.order(*last_, handle_of(stream))) return false;
-    for (const auto& [world_rank, ticket] : ends_->ends) {
+    if (last_ && !turn_.queue->copies.order(*last_, handle_of(stream))) return false;
+    for (const auto& [world_rank, ticket] : turn_.ends->ends) {
       if (!peers_.reaches(world_rank)) return false;
       peers_.events(world_rank).wait(ticket, handle_of(stream), world_rank);
     }
-    if (!ends_->ends.empty()) operation_.group().engine().device().note_wait(stream);
+    if (!turn_.ends->ends.empty()) operation_.group().engine().device().note_wait(stream);
     return true;
   } catch (const cuda::CudaError& error) {
     throw error_of(error, "wait_on");

@@ -64,7 +64,7 @@ class DeviceWork {
   /// For what is queued there.
   cuda::StreamHandle stream() noexcept {
     queued_ = true;
-    return queue_->copies.stream();
+    return turn_.queue->copies.stream();
   }
 
   // Order.
@@ -134,14 +134,12 @@ class DeviceWork {
   DevicePeers& peers_;
   RankDevice::Opened& device_;
   DeviceTurn& turn_;
-  const std::shared_ptr<RankDevice::Opened::Queue> queue_;
   bool queued_ = false;
   std::vector<cuda::EventHandle> followed_;
   int recorded_ = 0;
   std::vector<Wait> waits_;
   std::vector<int> lost_;  ///< members to be waited for who are gone, which all will hear of
   std::shared_ptr<std::vector<std::shared_ptr<void>>> held_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
-  const std::shared_ptr<OthersEnds> ends_;
   std::shared_ptr<cuda::Copies::Running> last_;
   bool ended_ = false;
 };

@@ -40,6 +40,7 @@ Acts collective_blocks();
 /// Through the host, in pieces.
 Acts collective_pieces();
 Acts collective_failures();
+Acts collective_order();
 
 /// Of a collective that goes through the host.
 inline std::size_t& piece_bytes(const Communicator& world) {
@@ -65,8 +66,8 @@ inline int run_act(int argc, char** argv, std::initializer_list<Acts> all) {
   }
 }
 
-/// The error of a call that is to throw one, which is printed, too: at once, for a launcher may be tired of a rank whose
-/// device waits for one that has died.
+/// The error of a call that is to throw one, which is printed, too: at once, for a launcher may be tired of a rank
+/// whose device waits for one that has died.
 template <typename Call>
 Error expect_error(const Call& call) {
   try {

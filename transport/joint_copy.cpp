@@ -10,9 +10,9 @@ namespace {
 
 // What is claimed is counted in these.
 constexpr std::uint64_t kUnit = 4 << 10;
-// A claim, which costs a system call, is half of what nobody has claimed yet, within these bounds. Who has begun and
-// sees nobody come takes the rest.
-constexpr std::uint64_t kLeastClaim = 4;
+// A claim, which costs a system call, is half of what nobody has claimed yet, but after the first no less than the
+// least, and all where less would be left. Who has begun and sees nobody come takes the rest.
+constexpr std::uint64_t kLeastClaim = 32;
 constexpr std::uint64_t kMostClaim = 256;
 
 /// How many units have been claimed of a copy.
@@ -43,8 +43,12 @@ static_assert(JointCopy::kMostBytes == Claimed::kMost * kUnit);
 
 std::uint64_t units_of(const JointCopy::Request& request) { return (request.bytes + kUnit - 1) / kUnit; }
 
-std::uint64_t next_claim(std::uint64_t left, bool alone) {
-  return std::min(left, std::clamp(alone ? left : left / 2, kLeastClaim, kMostClaim));
+std::uint64_t next_claim(const Claimed& claimed, std::uint64_t units, bool alone) {
+  const std::uint64_t left = units - claimed.front - claimed.back;
+  const std::uint64_t share = std::min(alone ? left : (left + 1) / 2, kMostClaim);
+  if (left == units) return share;
+  const std::uint64_t part = std::max(share, kLeastClaim);
+  return left < part + kLeastClaim ? left : part;
 }
 
 /// The next part from the front or from the back. Nothing: all is claimed, or a later copy has begun.
@@ -62,13 +66,13 @@ std::optional<Units> claim(JointCopy::Shared& shared, const JointCopy::Request& 
 
 Units from_front(Claimed& claimed, std::uint64_t units) {
   const bool alone = claimed.front > 0 && claimed.back == 0;
-  const Units part{claimed.front, next_claim(units - claimed.front - claimed.back, alone)};
+  const Units part{claimed.front, next_claim(claimed, units, alone)};
   claimed.front += part.count;
   return part;
 }
 
 Units from_back(Claimed& claimed, std::uint64_t units) {
-  const std::uint64_t more = next_claim(units - claimed.front - claimed.back, false);
+  const std::uint64_t more = next_claim(claimed, units, false);
   claimed.back += more;
   return {units - claimed.back, more};
 }

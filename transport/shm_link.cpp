@@ -311,8 +311,7 @@ bool ShmLink::take_notes(Sink& sink) {
 
 Link::Pulled ShmLink::pull(std::uint64_t address, std::span<std::byte> into, bool jointly) {
   if (readable_pid_ == 0) return Pulled::no;
-  const bool fits = into.size() >= kPullJointlyFrom && into.size() <= JointCopy::kMostBytes;
-  if (jointly && !joint_ && fits && queue_.empty()) {
+  if (jointly && !joint_ && into.size() <= JointCopy::kMostBytes && queue_.empty()) {
     joint_.emplace(reads_, ++last_joint_, address, into);
     ask_for_help(joint_->request());
     const bool read = joint_->read(readable_pid_);

@@ -25,8 +25,6 @@ class ShmLink final : public Link {
   static constexpr std::size_t kLines = 4096;  // of 64 bytes, in each direction
   /// See `pull_from`.
   static constexpr std::size_t kPullFrom = 16 << 10;
-  /// Of what is pulled, the shortest that the other side has a hand in.
-  static constexpr std::size_t kPullJointlyFrom = 128 << 10;
 
   /// What a pair needs for both directions.
   static constexpr std::size_t memory_bytes(std::size_t lines = kLines) {

@@ -9,7 +9,6 @@
 #include "runtime/arena_forming.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/staging_ring.hpp"
-#include "transport/shm_link.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -101,7 +100,7 @@ class Collected {
   double pull(double bytes) const {
     if (bytes == 0) return 0;
     const bool alike = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;
-    const bool jointly = !alike && !question_.oversubscribed && bytes >= detail::ShmLink::kPullJointlyFrom;
+    const bool jointly = !alike && !question_.oversubscribed;
     return (jointly ? others() / question_.ranks : 1) * bytes * model_.pull * kNanoseconds;
   }
 

@@ -43,12 +43,12 @@ std::vector<Way> ways_of(const MessageQuestion& question, const Config& config, 
     longer("rendezvous: copied by the receiver out of the sender's buffer, which it maps", "; it is allocated");
   } else if (!readable) {
     longer("rendezvous: in pieces through the ring, when there is a receive for it", "");
-  } else {
+  } else if (question.oversubscribed) {
     longer("rendezvous: read by the receiver out of the sender's memory (process_vm_readv)", "");
-    if (!question.oversubscribed)
-      ways.push_back({ShmLink::kPullJointlyFrom, fmt::format("from {} on", format_size(ShmLink::kPullJointlyFrom)),
-                      "rendezvous: as before, but for the back half, which a sender that waits writes itself",
-                      bound + "; a sender that waits has a core of its own"});
+  } else {
+    longer(
+        "rendezvous: read by the receiver (process_vm_readv), but for the back half, which a sender that waits writes",
+        "; a sender that waits has a core of its own");
   }
   return ways;
 }

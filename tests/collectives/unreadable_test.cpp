@@ -25,7 +25,8 @@
 
 namespace {
 
-// Per thread, and so per rank: to read what is tried takes long; how often it has read more.
+// Per thread, and so per rank: to read what is tried takes long, else no time at all, however busy the cores are; how
+// often it has read more.
 thread_local bool reads_slowly = false;
 thread_local int long_reads = 0;
 
@@ -34,11 +35,12 @@ thread_local int long_reads = 0;
 // Instead of the C library's, for the whole program.
 extern "C" ssize_t process_vm_readv(pid_t process, const iovec* here, unsigned long here_count, const iovec* there,
                                     unsigned long there_count, unsigned long flags) noexcept {
-  if (here->iov_len > rondo::detail::kTriedBytes) ++long_reads;
-  const auto begin = std::chrono::steady_clock::now();
-  while (reads_slowly && here->iov_len == rondo::detail::kTriedBytes &&
-         std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(20)) {
+  if (here->iov_len == rondo::detail::kTriedBytes) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (reads_slowly && std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(20)) continue;
+    return static_cast<ssize_t>(here->iov_len);
   }
+  if (here->iov_len > rondo::detail::kTriedBytes) ++long_reads;
   return ::syscall(SYS_process_vm_readv, process, here, here_count, there, there_count, flags);
 }
 

@@ -18,10 +18,17 @@ namespace {
 
 // What happens once a part has been claimed and before it is written. False: it cannot be written.
 thread_local std::function<bool()> before_writing;
+// The same before it is read.
+thread_local std::function<void()> before_reading;
 
 }  // namespace
 
 // Instead of the C library's, for the whole program.
+extern "C" ssize_t process_vm_readv(pid_t process, const iovec* here, unsigned long here_count, const iovec* there,
+                                    unsigned long there_count, unsigned long flags) noexcept {
+  if (before_reading) before_reading();
+  return ::syscall(SYS_process_vm_readv, process, here, here_count, there, there_count, flags);
+}
 extern "C" ssize_t process_vm_writev(pid_t process, const iovec* here, unsigned long here_count, const iovec* there,
                                      unsigned long there_count, unsigned long flags) noexcept {
   if (before_writing && !before_writing()) return -1;
@@ -69,6 +76,24 @@ TEST_CASE("a joint copy is whole, whoever of the two has done it", "[transport][
     pair.help(kNobody);
     CHECK(pair.reader->read(kSelf));
   }
+  CHECK(pair.reader->state(kSelf) == JointRead::State::complete);
+  CHECK(pair.into == pair.payload);
+}
+
+TEST_CASE("each side makes one call for half of a short joint copy", "[transport][joint_copy]") {
+  Pair pair;
+  int reads = 0;
+  int writes = 0;
+  before_writing = [&] { return ++writes > 0; };
+  before_reading = [&] {
+    ++reads;
+    pair.help();
+  };
+  CHECK(pair.reader->read(kSelf));
+  before_writing = nullptr;
+  before_reading = nullptr;
+  CHECK(reads == 1);
+  CHECK(writes == 1);
   CHECK(pair.reader->state(kSelf) == JointRead::State::complete);
   CHECK(pair.into == pair.payload);
 }

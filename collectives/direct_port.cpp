@@ -259,10 +259,10 @@ bool DirectPort::fetch(const Step& step, const Mapped& from, int member, std::si
   theirs_ = exposed(step, member);
   theirs_.address += offset;
   into_ = into;
-  // Who waits for one rank alone has a core to spare for it.
-  const bool jointly = call_.root >= 0 && !crowded();
+  // Who waits for this rank alone has a core to spare for it.
+  const bool waits = call_.collective == Collective::gather || (call_.root >= 0 && size() == 2);
   pulled_from_ = &group_.engine().peer(group_.world_rank(team_.member(member)));
-  settle(pulled_from_->pull(theirs_.address, into_, jointly));
+  settle(pulled_from_->pull(theirs_.address, into_, waits && !crowded()));
   return pulled_ == Link::Pulled::yes;
 }
 

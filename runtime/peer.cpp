@@ -253,7 +253,9 @@ Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const int sender = neighbours.place_of(receive.group().member(world_rank_));
   const std::byte* const mapped =
       neighbours.commons.regions().at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
-  if (!mapped) return pull(words[kPullAddress], place, !engine_.settings().oversubscribed);
+  // Who has offered as much itself may be at reading that, and is not asked.
+  const bool jointly = !engine_.settings().oversubscribed && awaiting_cts_.empty();
+  if (!mapped) return pull(words[kPullAddress], place, jointly);
   std::memcpy(place.data(), mapped, place.size());
   return Link::Pulled::yes;
 }

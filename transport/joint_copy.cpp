@@ -10,8 +10,8 @@ namespace {
 
 // What is claimed is counted in these.
 constexpr std::uint64_t kUnit = 4 << 10;
-// A claim, which costs a system call, is half of what nobody has claimed yet, but after the first no less than the
-// least, and all where less would be left. Who has begun and sees nobody come takes the rest.
+// A claim, which costs a system call, is half of what nobody has claimed yet (all of it, for who has begun and sees
+// nobody come), at the most so much. After the first it is no less than the least, nor is what it leaves.
 constexpr std::uint64_t kLeastClaim = 32;
 constexpr std::uint64_t kMostClaim = 256;
 
@@ -45,10 +45,10 @@ std::uint64_t units_of(const JointCopy::Request& request) { return (request.byte
 
 std::uint64_t next_claim(const Claimed& claimed, std::uint64_t units, bool alone) {
   const std::uint64_t left = units - claimed.front - claimed.back;
-  const std::uint64_t share = std::min(alone ? left : (left + 1) / 2, kMostClaim);
-  if (left == units) return share;
-  const std::uint64_t part = std::max(share, kLeastClaim);
-  return left < part + kLeastClaim ? left : part;
+  const bool first = left == units;
+  const std::uint64_t least = first ? 1 : kLeastClaim;
+  const std::uint64_t part = std::clamp(alone ? left : (left + 1) / 2, least, kMostClaim);
+  return first || left >= part + kLeastClaim ? part : left;
 }
 
 /// The next part from the front or from the back. Nothing: all is claimed, or a later copy has begun.

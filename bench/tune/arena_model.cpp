@@ -100,8 +100,8 @@ class Collected {
   double pull(double bytes) const {
     if (bytes == 0) return 0;
     const bool alike = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;
-    const bool jointly = !alike && !question_.oversubscribed;
-    return (jointly ? others() / question_.ranks : 1) * bytes * model_.pull * kNanoseconds;
+    const bool jointly = question_.collective == Collective::gather || (!alike && question_.ranks == 2);
+    return (jointly && !question_.oversubscribed ? others() / question_.ranks : 1) * bytes * model_.pull * kNanoseconds;
   }
 
   const Question& question_;

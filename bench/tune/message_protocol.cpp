@@ -25,30 +25,35 @@ struct Way {
 
 constexpr const char* kEager = "eager: sent at once, while RONDO_UNEXPECTED_BYTES has room for it";
 
-/// As Peer::attach, Peer::offer and ShmLink::pull decide; `readable`: by process_vm_readv.
+/// As Peer::attach and Peer::offer decide; `readable`: by process_vm_readv.
 std::vector<Way> ways_of(const MessageQuestion& question, const Config& config, bool readable) {
-  const bool shm = question.path == Path::shm;
-  const std::size_t limit = shm && readable ? std::min(config.eager_limit, ShmLink::kPullFrom) : config.eager_limit;
+  const bool reads = question.path == Path::shm && readable && !question.allocated;
+  const std::size_t limit =
+      question.path == Path::shm && readable ? std::min(config.eager_limit, ShmLink::kPullFrom) : config.eager_limit;
   const std::string size = format_size(limit);
-  const std::string bound = limit == config.eager_limit
-                                ? "RONDO_EAGER_LIMIT is " + size
-                                : fmt::format("what is longer than {} is better read than sent", size);
+  const std::string read_bound =
+      fmt::format("what is longer than {} is better read than sent", format_size(ShmLink::kPullFrom));
+  const std::string bound = limit == config.eager_limit ? "RONDO_EAGER_LIMIT is " + size : read_bound;
   std::vector<Way> ways{{0, "up to " + size, kEager, bound}};
-  const auto longer = [&](const char* words, const std::string& why) {
-    ways.push_back({limit + 1, "over " + size, words, bound + why});
+  const auto longer = [&](std::size_t than, const char* words, const std::string& why) {
+    ways.push_back({than + 1, "over " + format_size(than), words, why});
   };
-  if (!shm) {
-    longer("rendezvous: sent into the receiver's buffer, when there is one", "");
+  if (question.path != Path::shm) {
+    longer(limit, "rendezvous: sent into the receiver's buffer, when there is one", bound);
   } else if (question.allocated) {
-    longer("rendezvous: copied by the receiver out of the sender's buffer, which it maps", "; it is allocated");
-  } else if (!readable) {
-    longer("rendezvous: in pieces through the ring, when there is a receive for it", "");
-  } else if (question.oversubscribed) {
-    longer("rendezvous: read by the receiver out of the sender's memory (process_vm_readv)", "");
-  } else {
+    longer(limit, "rendezvous: copied by the receiver out of the sender's buffer, which it maps",
+           bound + "; it is allocated");
+  } else if (!reads || limit < ShmLink::kPullFrom) {
+    longer(limit, "rendezvous: in pieces through the ring, when there is a receive for it", bound);
+  }
+  if (reads && question.oversubscribed) {
+    longer(ShmLink::kPullFrom, "rendezvous: read by the receiver out of the sender's memory (process_vm_readv)",
+           read_bound);
+  } else if (reads) {
     longer(
+        ShmLink::kPullFrom,
         "rendezvous: read by the receiver (process_vm_readv), but for the back half, which a sender that waits writes",
-        "; a sender that waits has a core of its own");
+        read_bound + "; a sender that waits has a core of its own");
   }
   return ways;
 }

@@ -204,7 +204,8 @@ TEST_CASE("explain says how messages of which length go", "[bench][tune]") {
   Config config;
   config.eager_limit = 100;
   CHECK_THAT(way({100}, config), ContainsSubstring("chosen: eager") && ContainsSubstring("RONDO_EAGER_LIMIT is 100"));
-  CHECK_THAT(way({101}, config), ContainsSubstring("process_vm_readv"));
+  CHECK_THAT(way({101}, config), ContainsSubstring("in pieces") && ContainsSubstring("RONDO_EAGER_LIMIT is 100"));
+  CHECK_THAT(way({16 * KiB + 1}, config), ContainsSubstring("process_vm_readv"));
   CHECK_THAT(message_text({8}, Config{}),
              ContainsSubstring("forbidden or slow") && ContainsSubstring("over 64K      rendezvous: in pieces"));
 }

@@ -49,7 +49,7 @@ using namespace rondo::testing;
 
 namespace {
 
-constexpr std::size_t kBlock = 70'001;
+constexpr std::size_t kBlock = 70'001;  // no part of which that is read at once is as long as what is tried
 constexpr std::uint32_t kSpoiled = 0xdeadbeef;
 constexpr Collective kFetching[] = {Collective::scatter, Collective::all_to_all, Collective::all_gather,
                                     Collective::gather, Collective::broadcast};

@@ -44,7 +44,10 @@ class HeldLink final : public Link {
   std::optional<std::uint64_t> pull_ticket() const noexcept override { return ticket; }
   bool good(std::uint64_t told) const noexcept override { return told == ticket; }
   bool pass(int, std::uint64_t) override { return passes; }
-  Pulled pull(std::uint64_t, std::span<std::byte>, bool) override { return pulls; }
+  Pulled pull(std::uint64_t, std::span<std::byte>, bool jointly) override {
+    pulled_jointly = jointly;
+    return pulls;
+  }
   Pulled pulled() override { return pulls; }
   void give_up_pull() noexcept override { gave_up = true; }
   std::size_t poll(Sink&) override { return 0; }
@@ -59,6 +62,7 @@ class HeldLink final : public Link {
   bool discarded = false;
   std::uint64_t ticket = 5;
   Pulled pulls = Pulled::no;
+  std::optional<bool> pulled_jointly;
   bool gave_up = false;
   bool passes = false;
 

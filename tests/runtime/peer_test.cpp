@@ -324,6 +324,23 @@ TEST_CASE("a long message of which the sender writes a part is there when that i
   CHECK((pair.link->sent[0].number == 0) == there);
 }
 
+TEST_CASE("the sender of a long message is asked for a part of it, unless it has one to read itself",
+          "[runtime][peer]") {
+  Pair pair;
+  const std::vector<std::byte> payload(100'000);
+  std::optional<SendMessage> offered;
+  const bool both = GENERATE(false, true);
+  if (both) offered.emplace(*pair.group, 1, Tag{4}, ElementType::bytes, payload);
+  std::vector<std::byte> received(1000);
+  ReceiveMessage receive(*pair.group, 1, Tag{3}, ElementType::bytes, received);
+  FrameHeader rts = Pair::header(FrameKind::rts, 1);
+  rts.bytes = received.size();
+  rts.fingerprint = {8, pair.link->ticket, 0, 0};
+  pair.link->pulls = Link::Pulled::yes;
+  pair.peer.deliver(rts, {});
+  CHECK(pair.link->pulled_jointly == !both);
+}
+
 TEST_CASE("a long message says where among the buffers lies that all ranks map", "[runtime][peer]") {
   constexpr std::size_t kPart = 4096;
   Pair pair;

@@ -40,29 +40,30 @@ using rondo::testing::pattern;
 
 namespace {
 
+constexpr std::size_t kUnit = 4096;
 constexpr std::size_t kBytes = 100'001;
-constexpr std::ptrdiff_t kLast = 24 * 4096;  // of its units
+constexpr std::ptrdiff_t kLast = 24 * kUnit;  // of its units
 const pid_t kSelf = ::getpid();
 constexpr pid_t kNobody = -1;
 
 /// A reader and its owner in one process.
 struct Pair {
-  Pair() { begin(); }
+  explicit Pair(std::size_t bytes = kBytes) : payload(pattern(bytes, 3)), into(bytes) { begin(); }
   void begin() { reader = std::make_unique<JointRead>(shared, ++number, address(), into); }
   std::uint64_t address() const { return reinterpret_cast<std::uint64_t>(payload.data()); }
   void help(pid_t process = kSelf) { JointCopy::help(shared, process, reader->request()); }
 
   JointCopy::Shared shared{};
   std::uint64_t number = 0;
-  const std::vector<std::byte> payload = pattern(kBytes, 3);
-  std::vector<std::byte> into = std::vector<std::byte>(kBytes);
+  const std::vector<std::byte> payload;
+  std::vector<std::byte> into;
   std::unique_ptr<JointRead> reader;
 };
 
 }  // namespace
 
 TEST_CASE("a joint copy is whole, whoever of the two has done it", "[transport][joint_copy]") {
-  Pair pair;
+  Pair pair(GENERATE(1, kUnit, kUnit + 1, kBytes, 300 * kUnit + 1));
   SECTION("the reader") {
     CHECK(pair.reader->read(kSelf));
     pair.help();
@@ -80,8 +81,18 @@ TEST_CASE("a joint copy is whole, whoever of the two has done it", "[transport][
   CHECK(pair.into == pair.payload);
 }
 
+TEST_CASE("who makes a joint copy alone does so in few calls", "[transport][joint_copy]") {
+  const auto [units, calls] = GENERATE(std::pair(1, 1), std::pair(5, 2), std::pair(127, 2), std::pair(1000, 4));
+  Pair pair(static_cast<std::size_t>(units) * kUnit);
+  int reads = 0;
+  before_reading = [&] { ++reads; };
+  CHECK(pair.reader->read(kSelf));
+  before_reading = nullptr;
+  CHECK(reads == calls);
+}
+
 TEST_CASE("each side makes one call for half of a short joint copy", "[transport][joint_copy]") {
-  Pair pair;
+  Pair pair(GENERATE(4 * kUnit + 1, 16 * kUnit, 127 * kUnit));
   int reads = 0;
   int writes = 0;
   before_writing = [&] { return ++writes > 0; };
@@ -165,12 +176,12 @@ TEST_CASE("what an owner writes too late does not count for the copy that has be
 }
 
 TEST_CASE("of joint copies one after the other, with both sides at work, each is whole", "[transport][joint_copy]") {
-  Pair pair;
+  Pair pair(GENERATE(kBytes, 300 * kUnit + 1));
   std::atomic<std::uint64_t> number{0};
   std::thread owner([&, request = pair.reader->request()]() mutable {
-    while ((request.number = number) < 200) JointCopy::help(pair.shared, kSelf, request);
+    while ((request.number = number) < 100) JointCopy::help(pair.shared, kSelf, request);
   });
-  while (number < 199) {
+  while (number < 99) {
     std::fill(pair.into.begin(), pair.into.end(), std::byte{0});
     pair.begin();
     number = pair.reader->request().number;
@@ -179,6 +190,6 @@ TEST_CASE("of joint copies one after the other, with both sides at work, each is
     }
     CHECK(pair.into == pair.payload);
   }
-  number = 200;
+  number = 100;
   owner.join();
 }

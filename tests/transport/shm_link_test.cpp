@@ -203,13 +203,14 @@ TEST_CASE("a pair takes the memory that the README says", "[transport][shm]") {
   CHECK((ShmLink::memory_bytes() + kPage - 1) / kPage * kPage == std::size_t{516} << 10);
 }
 
-TEST_CASE("what is too long to be counted in claims is pulled alone", "[transport][shm]") {
-  const bool fits = GENERATE(true, false);
+TEST_CASE("the other side is asked for a part of what is pulled, but where that is too long to be counted in claims",
+          "[transport][shm]") {
+  const std::size_t bytes = GENERATE(ShmLink::kPullFrom + 1, JointCopy::kMostBytes, JointCopy::kMostBytes + 1);
   auto [left, right] = shm_pair();
   std::byte place{};
-  CHECK(right->pull(8, {&place, JointCopy::kMostBytes + (fits ? 0 : 1)}, true) == Link::Pulled::no);
+  CHECK(right->pull(8, {&place, bytes}, true) == Link::Pulled::no);
   Recorder recorder;
-  CHECK(left->poll(recorder) == (fits ? 1 : 0));
+  CHECK(left->poll(recorder) == (bytes <= JointCopy::kMostBytes ? 1 : 0));
 }
 
 TEST_CASE("a side that comes by writes a part of what the other pulls", "[transport][shm]") {

@@ -63,7 +63,7 @@ struct Pair {
 }  // namespace
 
 TEST_CASE("a joint copy is whole, whoever of the two has done it", "[transport][joint_copy]") {
-  Pair pair(GENERATE(1, kUnit, kUnit + 1, kBytes, 300 * kUnit + 1));
+  Pair pair(GENERATE(as<std::size_t>{}, 1, kUnit, kUnit + 1, kBytes, 300 * kUnit + 1));
   SECTION("the reader") {
     CHECK(pair.reader->read(kSelf));
     pair.help();
@@ -176,7 +176,7 @@ TEST_CASE("what an owner writes too late does not count for the copy that has be
 }
 
 TEST_CASE("of joint copies one after the other, with both sides at work, each is whole", "[transport][joint_copy]") {
-  Pair pair(GENERATE(kBytes, 300 * kUnit + 1));
+  Pair pair(GENERATE(as<std::size_t>{}, kBytes, 300 * kUnit + 1));
   std::atomic<std::uint64_t> number{0};
   std::thread owner([&, request = pair.reader->request()]() mutable {
     while ((request.number = number) < 100) JointCopy::help(pair.shared, kSelf, request);

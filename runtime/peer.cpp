@@ -253,11 +253,13 @@ Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const int sender = neighbours.place_of(receive.group().member(world_rank_));
   const std::byte* const mapped =
       neighbours.commons.regions().at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
-  // Who has offered as much itself may be at reading that, and is not asked.
+  if (mapped) {
+    std::memcpy(place.data(), mapped, place.size());
+    return Link::Pulled::yes;
+  }
+  // The sender may be at reading what this rank has offered it, and is not asked for help then.
   const bool jointly = !engine_.settings().oversubscribed && awaiting_cts_.empty();
-  if (!mapped) return pull(words[kPullAddress], place, jointly);
-  std::memcpy(place.data(), mapped, place.size());
-  return Link::Pulled::yes;
+  return pull(words[kPullAddress], place, jointly);
 }
 
 void Peer::fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled) {

@@ -96,12 +96,12 @@ class Collected {
   double combine(double bytes, double written) const {
     return bytes * (model_.access + others() * model_.staged + written) * kNanoseconds;
   }
-  /// By those who wait for it, or whom they wait for, too.
+  /// By its owner, too, who waits for the reader alone in a gather and where they are two.
   double pull(double bytes) const {
     if (bytes == 0) return 0;
     const bool alike = question_.collective == Collective::all_gather || question_.collective == Collective::all_to_all;
     const bool jointly = question_.collective == Collective::gather || (!alike && question_.ranks == 2);
-    return (jointly && !question_.oversubscribed ? others() / question_.ranks : 1) * bytes * model_.pull * kNanoseconds;
+    return (jointly && !question_.oversubscribed ? 0.5 : 1) * bytes * model_.pull * kNanoseconds;
   }
 
   const Question& question_;

@@ -27,9 +27,9 @@ constexpr const char* kEager = "eager: sent at once, while RONDO_UNEXPECTED_BYTE
 
 /// As Peer::attach and Peer::offer decide; `readable`: by process_vm_readv.
 std::vector<Way> ways_of(const MessageQuestion& question, const Config& config, bool readable) {
-  const bool reads = question.path == Path::shm && readable && !question.allocated;
-  const std::size_t limit =
-      question.path == Path::shm && readable ? std::min(config.eager_limit, ShmLink::kPullFrom) : config.eager_limit;
+  const bool shm = question.path == Path::shm;
+  const bool reads = shm && readable && !question.allocated;
+  const std::size_t limit = shm && readable ? std::min(config.eager_limit, ShmLink::kPullFrom) : config.eager_limit;
   const std::string size = format_size(limit);
   const std::string read_bound =
       fmt::format("what is longer than {} is better read than sent", format_size(ShmLink::kPullFrom));
@@ -38,7 +38,7 @@ std::vector<Way> ways_of(const MessageQuestion& question, const Config& config, 
   const auto longer = [&](std::size_t than, const char* words, const std::string& why) {
     ways.push_back({than + 1, "over " + format_size(than), words, why});
   };
-  if (question.path != Path::shm) {
+  if (!shm) {
     longer(limit, "rendezvous: sent into the receiver's buffer, when there is one", bound);
   } else if (question.allocated) {
     longer(limit, "rendezvous: copied by the receiver out of the sender's buffer, which it maps",

@@ -179,9 +179,9 @@ TEST_CASE("of joint copies one after the other, with both sides at work, each is
   Pair pair(GENERATE(as<std::size_t>{}, kBytes, 300 * kUnit + 1));
   std::atomic<std::uint64_t> number{0};
   std::thread owner([&, request = pair.reader->request()]() mutable {
-    while ((request.number = number) < 100) JointCopy::help(pair.shared, kSelf, request);
+    while ((request.number = number) < 200) JointCopy::help(pair.shared, kSelf, request);
   });
-  while (number < 99) {
+  while (number < 199) {
     std::fill(pair.into.begin(), pair.into.end(), std::byte{0});
     pair.begin();
     number = pair.reader->request().number;
@@ -190,6 +190,6 @@ TEST_CASE("of joint copies one after the other, with both sides at work, each is
     }
     CHECK(pair.into == pair.payload);
   }
-  number = 100;
+  number = 200;
   owner.join();
 }

@@ -131,6 +131,16 @@ Peer& Engine::make_peer(int world_rank) {
   return *peer;
 }
 
+bool Engine::shares_core(int world_rank) const {
+  const auto& places = settings_.core_places;
+  if (places.empty()) return false;
+  const int ranks = 1 + *std::max_element(places.begin(), places.end());
+  const auto core_of = [&](int rank) {
+    return core_in_world(places[static_cast<std::size_t>(rank)], ranks, settings_.cores.size());
+  };
+  return places[static_cast<std::size_t>(world_rank)] >= 0 && core_of(world_rank) == core_of(settings_.rank);
+}
+
 void Engine::connect(Peer& peer) {
   if (connector_) connector_->connect(peer.world_rank());
 }
@@ -195,12 +205,13 @@ std::size_t Engine::poll(bool everything) {
     condition = following;
   }
   bool lost = false;
-  polled_system_ = false;
+  polled_ = {.system = false, .answers = true};
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
-    const bool awaited = peer.awaited() || expected_from_any_ > 0;
+    const bool awaited = awaits(peer);
     if (!look && !awaited) continue;
-    polled_system_ |= awaited && peer.link()->polls_system();
+    polled_.system |= awaited && peer.link()->polls_system();
+    polled_.answers &= !awaited || (peer.asked() && !peer.on_this_core());
     moved += peer.poll();
     lost |= peer.gone();
   }
@@ -217,6 +228,12 @@ std::size_t Engine::poll(bool everything) {
     ++moved;
   }
   return moved;
+}
+
+bool Engine::awaits_answer() const noexcept {
+  return std::any_of(active_.begin(), active_.end(), [this](const Peer* peer) {
+    return peer->asked() && awaits(*peer) && peer->link()->polls_system();
+  });
 }
 
 std::uint64_t Engine::finish_later(std::unique_ptr<Waitable> waitable) {

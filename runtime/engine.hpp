@@ -124,6 +124,8 @@ class Engine {
     const auto& known = peers_[static_cast<std::size_t>(world_rank)];
     return known ? *known : make_peer(world_rank);
   }
+  /// That rank waits on the same core as this one, in collectives of the world.
+  bool shares_core(int world_rank) const;
   void connect(Peer& peer);
   void connected(Peer& peer);
   /// The connection ended without a goodbye, or the peer left after an error; the hub may know more.
@@ -164,8 +166,10 @@ class Engine {
 
   /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.
   std::size_t poll(bool everything);
-  /// The last poll asked the system about something that is awaited.
-  bool polled_system() const noexcept { return polled_system_; }
+  /// What is awaited, as the last poll found it.
+  const Polled& polled() const noexcept { return polled_; }
+  /// Some of it is to come by way of the system from ranks that have been sent something.
+  bool awaits_answer() const noexcept;
   /// Looks at the clock: overdue verdicts, peers that may be dead, operations that wait for the absent. Returns how
   /// much that moved, as `poll` does.
   std::size_t tick(Time now);
@@ -192,6 +196,7 @@ class Engine {
   };
 
   Peer& make_peer(int world_rank);
+  bool awaits(const Peer& peer) const noexcept { return peer.awaited() || expected_from_any_ > 0; }
   bool rest(bool resting);
   std::size_t poll_control();
   void finish_what_is_over();
@@ -217,7 +222,7 @@ class Engine {
   bool failure_seen_ = false;
   int expected_from_any_ = 0;
   unsigned passes_ = 0;
-  bool polled_system_ = false;
+  Polled polled_;
   Time last_tick_{};
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;

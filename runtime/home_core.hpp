@@ -20,6 +20,9 @@ namespace rondo::detail {
 /// each other. Nothing where there are cores to spare: there the system knows better which of them to take.
 std::optional<int> home_core(std::span<const int> cores, std::span<const int> places, std::size_t own, int ranks);
 
+/// Which of so many cores the rank at a place has in a world of so many ranks.
+std::size_t core_in_world(int place, int ranks, std::size_t cores);
+
 /// Where ranks share cores, the one that this rank comes back to. While they yield to each other all the time the
 /// system takes every core for busy: it moves them about, and leaves one core with more of them than another, which is
 /// a turn more in each short collective, for a tenth of a second and longer. Ranks that follow each other have the same

@@ -19,6 +19,7 @@ namespace rondo::detail {
 /// what all_reduce takes by each of these.)
 struct IdlePolicy {
   static constexpr int kPollsOnSharedCore = 4;
+  static constexpr int kSystemPollsElsewhere = 10;    ///< where cores are shared; some microseconds
   int polls = 20;                                     ///< look again at once, so often, without asking what time it is
   int system_polls = 20;                              ///< the same where each look is a system call
   Duration spin{std::chrono::microseconds(50)};       ///< then for so long at the most
@@ -164,6 +165,12 @@ class IdleHabits {
   std::size_t many_ = 0;
 };
 
+/// What was looked at in vain.
+struct Polled {
+  bool system = false;   ///< by a system call
+  bool answers = false;  ///< all of it is to come from ranks on other cores that have been sent something
+};
+
 /// What to do next when nothing moved.
 class Idle {
  public:
@@ -173,20 +180,21 @@ class Idle {
       : policy_(policy), clock_(clock), habits_(habits) {}
 
   void moved() noexcept {
+    some_came_ = true;
     if (polls_ == 0) return;
     polls_ = 0;
     // It has paid to spin if that would have bridged the wait; if not, somebody else may have needed this core.
-    const bool pays = !std::exchange(waits_, false) || clock_.now() - since_ < policy_.spin;
+    const bool may_pay = policy_.spin > Duration::zero();
+    const bool pays = may_pay && (!waits_ || clock_.now() - since_ < policy_.spin);
+    waits_ = false;
     habits_.learn(pays, std::exchange(yielded_, false), policy_);
   }
 
-  Step next(bool polled_system) {
+  Step next(const Polled& polled) {
     yielded_ = false;
-    const int system_polls = habits_.shares_core() ? 0 : policy_.system_polls;
-    const int own_polls = habits_.shares_core() ? IdlePolicy::kPollsOnSharedCore : policy_.polls;
-    const int polls = polled_system ? system_polls : own_polls;
-    if (++polls_ <= polls) return Step::again;
+    if (++polls_ <= polls(polled)) return Step::again;
     const Time now = clock_.now();
+    known_time_ = now;
     if (!waits_) since_ = looked_ = now;
     waits_ = true;
     if (now - looked_ >= policy_.look) {
@@ -200,6 +208,9 @@ class Idle {
     return yielded_ ? Step::yield : Step::sleep;
   }
 
+  /// What time it was when a step was last a matter of time.
+  Time known_time() const noexcept { return known_time_; }
+
   /// All is there that was waited for.
   void over() noexcept {
     if (!asleep_since_) return;
@@ -208,6 +219,13 @@ class Idle {
   }
 
  private:
+  int polls(const Polled& polled) const noexcept {
+    if (!habits_.shares_core()) return polled.system ? policy_.system_polls : policy_.polls;
+    if (!polled.system) return IdlePolicy::kPollsOnSharedCore;
+    // They are at work, and about as far as this rank: to yield to all others here takes longer.
+    return some_came_ && polled.answers ? IdlePolicy::kSystemPollsElsewhere : 0;
+  }
+
   const IdlePolicy policy_;
   const Clock& clock_;
   IdleHabits& habits_;
@@ -215,8 +233,10 @@ class Idle {
   bool waits_ = false;                ///< since then, longer than the first looks
   bool yielded_ = false;              ///< before the last look
   std::optional<Time> asleep_since_;  ///< at first; where it would have yielded, were yields not long
+  bool some_came_ = false;            ///< of what it waits for
   Time since_{};
   Time looked_{};
+  Time known_time_{};
 };
 
 }  // namespace rondo::detail

@@ -24,6 +24,9 @@ constexpr int kLooks = 4000;
 // among the buffers that the ranks of its communicator map (region 0: none).
 enum PullWord : std::size_t { kPullAddress, kPullTicket, kPullRegion, kPullOffset };
 
+// The answer to a longer one may be there before all of it has gone.
+constexpr std::size_t kShortMessage = std::size_t{16} << 10;
+
 std::uint32_t next_id(std::uint32_t& last) { return ++last == 0 ? ++last : last; }
 
 }  // namespace
@@ -43,6 +46,7 @@ struct Peer::ControlFrame : Outgoing {
 Peer::Peer(Engine& engine, int world_rank)
     : engine_(engine),
       world_rank_(world_rank),
+      on_this_core_(engine.shares_core(world_rank)),
       window_(std::max<std::uint64_t>(
           engine.settings().unexpected_bytes / static_cast<std::uint64_t>(engine.settings().size), kLeastWindow)),
       credit_(window_),
@@ -129,6 +133,7 @@ void Peer::send(SendMessage& message) {
     if (message.device_) return announce(message);
     message.header.kind = FrameKind::eager;
     message.payload = message.whole_;
+    asked_ = message.payload.size() <= kShortMessage;
     return transmit(message);
   }
   message.header.kind = FrameKind::rts;

@@ -53,6 +53,10 @@ class Peer final : public Sink {
   /// A poll may bring something that somebody waits for.
   bool awaited() const noexcept { return expected_ > 0 || (link_ && link_->wants_write()); }
   void expect(int change) noexcept { expected_ += change; }
+  /// A short message has been sent to it, and nothing has come from it since.
+  bool asked() const noexcept { return asked_; }
+  /// See `Engine::shares_core`.
+  bool on_this_core() const noexcept { return on_this_core_; }
 
   /// Of its link.
   Link::Pulled pull(std::uint64_t address, std::span<std::byte> into, bool jointly) {
@@ -181,6 +185,7 @@ class Peer final : public Sink {
 
   Engine& engine_;
   const int world_rank_;
+  const bool on_this_core_;
   std::unique_ptr<Link> link_;
   bool connecting_ = false;
   bool bye_sent_ = false;
@@ -190,6 +195,7 @@ class Peer final : public Sink {
   std::string cause_;
   std::string no_shared_memory_;
   int expected_ = 0;
+  bool asked_ = false;
 
   FrameQueue backlog_;  // until the link is there
   std::uint64_t window_;

@@ -11,6 +11,7 @@
 namespace rondo::detail {
 
 void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
+  asked_ = false;
   if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, payload);
   if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
     return handle(header);
@@ -31,6 +32,7 @@ bool Peer::expects(const FrameHeader& header) const {
 }
 
 std::byte* Peer::accept(const FrameHeader& header) {
+  asked_ = false;
   if (header.kind == FrameKind::device) {
     inbox_.resize(std::min<std::size_t>(header.bytes, kLongestDeviceFrame));
     return header.bytes == inbox_.size() ? inbox_.data() : nullptr;

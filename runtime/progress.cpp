@@ -103,11 +103,14 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
   const std::unique_ptr<Driver, decltype(pass_on)> driving(&driver_, pass_on);
   Idle idle(engine_.settings().idle, clock_, habits_);
   Time next_tick = Time::max();
-  for (unsigned moves = 1; !done(); ++moves) {
+  bool in_time = true;
+  // Where cores are shared the others need this one first: a look at once would be in vain.
+  if (habits_.shares_core() && engine_.awaits_answer()) in_time = idle_step(lock, idle, {.system = true}, deadline);
+  for (unsigned moves = 1; in_time && !done(); ++moves) {
     const std::size_t moved = engine_.poll(false);
     habits_.brought(moved);
     if (moved == 0) {
-      if (!idle_step(lock, idle, deadline)) break;
+      in_time = idle_step(lock, idle, engine_.polled(), deadline);
       continue;
     }
     idle.moved();
@@ -127,15 +130,16 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
 }
 
 // Nothing moved. False: the deadline has passed.
-bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::optional<Time> deadline) {
-  switch (idle.next(engine_.polled_system())) {
+bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, const Polled& polled,
+                         std::optional<Time> deadline) {
+  switch (idle.next(polled)) {
     case Idle::Step::spin: pause_briefly(); [[fallthrough]];
     case Idle::Step::again: give_way(lock); return true;
     case Idle::Step::yield:
       if (contenders_.load(std::memory_order_relaxed) > 0) {
         give_way(lock);
       } else {
-        habits_.yield(clock_, clock_.now());
+        habits_.yield(clock_, idle.known_time());
       }
       return true;
     case Idle::Step::look:

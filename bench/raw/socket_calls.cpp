@@ -17,6 +17,8 @@ using ConstBytes = std::span<const std::byte>;
 /// Up to so many bytes few messages, by way of one root or two, take less than the straight way between more than two
 /// ranks.
 constexpr std::size_t kShort = std::size_t{32} << 10;
+/// What the other root takes longer at the most.
+constexpr unsigned kLooksAcross = 10;
 /// What is added up at a time stays in a core's cache.
 constexpr std::size_t kChunk = std::size_t{512} << 10;
 
@@ -31,6 +33,7 @@ struct Step {
   std::vector<Sent> sent;
   std::vector<Received> received;
   std::vector<Sum> sums;
+  unsigned looks = 0;  ///< see SocketRanks::exchange
 };
 
 /// A part of a buffer; of each rank one.
@@ -57,7 +60,7 @@ class SocketCall {
     if (steps_.empty()) return ranks_.barrier();
     static const Reduction kSum = Reduction::of<float>(rondo::sum);
     for (const Step& step : steps_) {
-      ranks_.exchange(step.sent, step.received);
+      ranks_.exchange(step.sent, step.received, step.looks);
       for (const Sum& sum : step.sums) kSum.fold(sum.inputs, sum.into.data(), sum.into.size() / sizeof(float));
     }
   }
@@ -192,6 +195,7 @@ class SocketCall {
       std::vector<const std::byte*> both{results_.data(), across.received.back().bytes.data()};
       if (other < centre) std::swap(both[0], both[1]);
       across.sums.push_back({both, out_});
+      across.looks = kLooksAcross;
     } else {
       send(in, centre, in_);
       receive(back, centre, out_);

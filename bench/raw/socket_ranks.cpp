@@ -95,15 +95,21 @@ std::size_t SocketRanks::receive_some(const Received& part) {
   return bytes;
 }
 
-void SocketRanks::exchange(std::span<const Sent> sent, std::span<const Received> received) {
+void SocketRanks::exchange(std::span<const Sent> sent, std::span<const Received> received, unsigned looks) {
   sending_.assign(sent.begin(), sent.end());
   receiving_.assign(received.begin(), received.end());
+  bool gives_way = crowded_ && looks == 0 && !sent.empty() && !received.empty();
+  unsigned in_vain = 0;
   while (true) {
     const bool any_sent = move_each(sending_, [this](const Sent& part) { return send_some(part); });
+    if (std::exchange(gives_way, false)) sched_yield();
     const bool any_received = move_each(receiving_, [this](const Received& part) { return receive_some(part); });
     if (sending_.empty() && receiving_.empty()) return;
-    if (any_sent || any_received) continue;
-    if (crowded_ || ++looks_ % kRoundsPerYield == 0) sched_yield();
+    if (any_sent || any_received) {
+      in_vain = 0;
+    } else if (crowded_ ? ++in_vain > looks : ++rounds_ % kRoundsPerYield == 0) {
+      sched_yield();
+    }
   }
 }
 

@@ -25,7 +25,7 @@ using Received = SocketPart<std::byte>;
 /// parts that follow each other with nothing coming back go together.
 ///
 /// Sockets do not block. Whoever waits looks again at those from which it expects something; with more ranks than
-/// cores it gives its own, the first ranks the first one, up after each round without news.
+/// cores it gives its own, the first ranks the first one, up after it has sent, and after each round without news.
 class SocketRanks final : public Fabric {
  public:
   /// Forks: the caller goes on as rank 0, its children return from here as the others. Throws std::system_error.
@@ -36,9 +36,10 @@ class SocketRanks final : public Fabric {
   void barrier() override;
   void fold(std::span<double> values, Fold how) override;
 
-  /// All of it at the same time, at most one part each way with each rank. Throws std::system_error when one of these
-  /// is gone.
-  void exchange(std::span<const Sent> sent, std::span<const Received> received);
+  /// All of it at the same time, at most one part each way with each rank. `looks`: with more ranks than cores, so many
+  /// rounds without news before it gives its core up, and not at once: whoever is waited for is at work on another.
+  /// Throws std::system_error when one of these is gone.
+  void exchange(std::span<const Sent> sent, std::span<const Received> received, unsigned looks = 0);
   void send(int to, std::span<const std::byte> bytes);
   void recv(int from, std::span<std::byte> bytes);
 
@@ -59,7 +60,7 @@ class SocketRanks final : public Fabric {
   const bool crowded_;
   int rank_ = 0;
   std::optional<OnCore> core_;
-  unsigned looks_ = 0;
+  unsigned rounds_ = 0;
   std::vector<Connection> connections_;  ///< by rank
   std::vector<Sent> sending_;
   std::vector<Received> receiving_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -50,7 +51,11 @@ class HeldLink final : public Link {
   }
   Pulled pulled() override { return pulls; }
   void give_up_pull() noexcept override { gave_up = true; }
-  std::size_t poll(Sink&) override { return 0; }
+  std::size_t poll(Sink&) override {
+    if (on_poll) on_poll();
+    return 0;
+  }
+  bool polls_system() const noexcept override { return is_system; }
   bool flushed() const override { return queue_.empty(); }
   void shut_down() noexcept override {}
   bool drained() const override { return true; }
@@ -65,6 +70,8 @@ class HeldLink final : public Link {
   std::optional<bool> pulled_jointly;
   bool gave_up = false;
   bool passes = false;
+  std::function<void()> on_poll;
+  bool is_system = false;
 
  private:
   FrameQueue queue_;
@@ -81,7 +88,8 @@ inline Four four(int value) {
 
 /// Rank 0 of two, and what it hears of rank 1.
 struct Pair {
-  Pair() : engine(settings(), clock, waiter, Log()), peer(engine.peer(1)) {
+  explicit Pair(const Engine::Settings& wanted = settings())
+      : engine(wanted, clock, waiter, Log()), peer(engine.peer(1)) {
     auto made = std::make_unique<HeldLink>();
     link = made.get();
     peer.attach(std::move(made));

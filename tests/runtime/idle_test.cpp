@@ -20,6 +20,8 @@ class SteppingClock final : public Clock {
   mutable Time now_{Time(1h)};
 };
 
+constexpr Polled kSystem{.system = true};
+
 Time yield_for(SteppingClock& clock, IdleHabits& habits, Duration duration) {
   clock.step = 0ns;
   const Time before = clock.now();
@@ -191,11 +193,11 @@ TEST_CASE("who slept for a short time, as yields were long, soon yields again", 
   const auto wait = [&](int wakes) {
     clock.step = 10us;
     Idle idle(crowded, clock, habits);
-    const Idle::Step step = idle.next(true);
+    const Idle::Step step = idle.next(kSystem);
     // Woken by others than the one that it waits for.
     for (int i = 0; i < wakes; ++i) {
       idle.moved();
-      idle.next(true);
+      idle.next(kSystem);
     }
     idle.over();
     return step;
@@ -208,7 +210,7 @@ TEST_CASE("who slept for a short time, as yields were long, soon yields again", 
 
   habits.forget_long_yields();
   const Time now = yield_for(clock, habits, 3ms);
-  for (int i = 0; i < 2; ++i) CHECK(wait(60) == Idle::Step::sleep);  // for more than 1 ms, all in all
+  for (int i = 0; i < 2; ++i) CHECK(wait(120) == Idle::Step::sleep);  // for more than 1 ms, all in all
   CHECK(habits.yields_are_long(now));
 }
 
@@ -223,7 +225,7 @@ TEST_CASE("a wait yields for as long as it is told after it has spun", "[runtime
   Idle idle(policy, clock, habits);
   clock.step = 200us;
   std::vector<Idle::Step> steps;
-  for (int i = 0; i < 9; ++i) steps.push_back(idle.next(false));
+  for (int i = 0; i < 9; ++i) steps.push_back(idle.next({}));
   using enum Idle::Step;
   CHECK(steps == std::vector{spin, spin, spin, yield, yield, yield, yield, yield, sleep});
 }
@@ -233,10 +235,24 @@ TEST_CASE("a crowded rank gives its core away after one look that was a system c
   const IdlePolicy crowded = IdlePolicy::for_ranks(2, 1);
   IdleHabits habits(crowded);
   Idle idle(crowded, clock, habits);
-  CHECK(idle.next(true) == Idle::Step::yield);
+  CHECK(idle.next(kSystem) == Idle::Step::yield);
   idle.moved();
-  for (int look = 0; look < crowded.polls; ++look) CHECK(idle.next(false) == Idle::Step::again);
-  CHECK(idle.next(false) == Idle::Step::yield);
+  for (int look = 0; look < crowded.polls; ++look) CHECK(idle.next({}) == Idle::Step::again);
+  CHECK(idle.next({}) == Idle::Step::yield);
+}
+
+TEST_CASE("a crowded rank looks again for answers from other cores, once some have come", "[runtime][idle]") {
+  const SteppingClock clock;
+  const IdlePolicy crowded = IdlePolicy::for_ranks(2, 1);
+  IdleHabits habits(crowded);
+  Idle idle(crowded, clock, habits);
+  constexpr Polled kAnswers{.system = true, .answers = true};
+  CHECK(idle.next(kAnswers) == Idle::Step::yield);
+  idle.moved();
+  for (int look = 0; look < IdlePolicy::kSystemPollsElsewhere; ++look) CHECK(idle.next(kAnswers) == Idle::Step::again);
+  CHECK(idle.next(kAnswers) == Idle::Step::yield);
+  idle.moved();
+  CHECK(idle.next(kSystem) == Idle::Step::yield);
 }
 
 TEST_CASE("a rank with a core of its own looks again, system call or not", "[runtime][idle]") {
@@ -244,8 +260,8 @@ TEST_CASE("a rank with a core of its own looks again, system call or not", "[run
   const IdlePolicy policy = IdlePolicy::for_ranks(1, 1);
   IdleHabits habits(policy);
   Idle idle(policy, clock, habits);
-  for (int look = 0; look < policy.polls; ++look) CHECK(idle.next(true) == Idle::Step::again);
-  CHECK(idle.next(true) == Idle::Step::spin);
+  for (int look = 0; look < policy.polls; ++look) CHECK(idle.next(kSystem) == Idle::Step::again);
+  CHECK(idle.next(kSystem) == Idle::Step::spin);
 }
 
 namespace {
@@ -260,7 +276,7 @@ struct Yielding {
 
   void wait(Duration yield) {
     clock.step = 1us;
-    while (idle.next(false) != Idle::Step::yield) clock.now();
+    while (idle.next({}) != Idle::Step::yield) clock.now();
     yield_for(clock, habits, yield);
     idle.moved();
   }
@@ -273,7 +289,7 @@ TEST_CASE("a rank that gets its news by yielding shares its core with whoever ha
   CHECK_FALSE(rank.habits.shares_core());
   for (int i = 0; i < 10; ++i) rank.wait(5us);
   CHECK(rank.habits.shares_core());
-  CHECK(rank.idle.next(true) == Idle::Step::yield);
+  CHECK(rank.idle.next(kSystem) == Idle::Step::yield);
 
   SECTION("until a yield finds nobody else there") {
     rank.wait(200ns);
@@ -282,7 +298,7 @@ TEST_CASE("a rank that gets its news by yielding shares its core with whoever ha
   SECTION("until news come before it yields") {
     rank.idle.moved();
     CHECK(rank.habits.shares_core());
-    CHECK(rank.idle.next(false) == Idle::Step::again);
+    CHECK(rank.idle.next({}) == Idle::Step::again);
     rank.idle.moved();
     CHECK_FALSE(rank.habits.shares_core());
   }
@@ -308,7 +324,7 @@ TEST_CASE("who is told to sleep instead of yielding does so, whatever spinning h
     clock.step = 1us;
     Idle::Step step = Idle::Step::again;
     for (int i = 0; i < 100 && step != Idle::Step::sleep; ++i) {
-      step = idle.next(false);
+      step = idle.next({});
       REQUIRE(step != Idle::Step::yield);
     }
     CHECK(step == Idle::Step::sleep);

@@ -7,8 +7,12 @@ namespace rondo::testing {
 
 /// Time passes when a test says so.
 struct SetClock final : detail::Clock {
-  detail::Time now() const override { return time; }
+  detail::Time now() const override {
+    ++reads;
+    return time;
+  }
   detail::Time time{};
+  mutable int reads = 0;
 };
 
 /// Nobody sleeps, so nobody is woken.

@@ -1,0 +1,119 @@
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "runtime/idle.hpp"
+#include "tests/runtime/held_peer.hpp"
+#include "tests/support/catch.hpp"
+
+// What a rank knows of when the messages come that it waits for, and how that has it wait.
+
+using namespace rondo;
+using namespace rondo::detail;
+using rondo::testing::Four;
+using rondo::testing::four;
+using rondo::testing::HeldLink;
+using rondo::testing::Pair;
+using rondo::testing::Receive;
+
+namespace {
+
+/// Three ranks on cores 4 and 7: the first two share one.
+Engine::Settings crowded() {
+  Engine::Settings settings = Pair::settings();
+  settings.idle = IdlePolicy::for_ranks(3, 2);
+  settings.cores = {4, 7};
+  settings.core_places = {0, 1, 2};
+  return settings;
+}
+
+struct Asking : Pair {
+  explicit Asking(const Engine::Settings& settings = crowded()) : Pair(settings) { link->is_system = true; }
+
+  void ask() { message.emplace(*group, 1, Tag{3}, ElementType::bytes, question); }
+  void ask_at_length() { message.emplace(*group, 1, Tag{3}, ElementType::bytes, long_question); }
+  /// How often the clock has been read when the link is looked at for the first time.
+  int reads_before_look() {
+    std::optional<int> reads;
+    link->on_poll = [&] { reads = reads.value_or(clock.reads - before); };
+    before = clock.reads;
+    Progress::Entry entry(engine.progress());
+    engine.progress().until(
+        entry, [&] { return reads.has_value(); }, std::nullopt);
+    return *reads;
+  }
+
+  Four question = four(1);
+  std::vector<std::byte> long_question{std::size_t{1} << 10};  // longer than an eager message
+  std::optional<SendMessage> message;
+  int before = 0;
+};
+
+}  // namespace
+
+TEST_CASE("what is awaited from whoever has been sent a short message is its answer", "[runtime][answers]") {
+  Asking rank;
+  rank.ask();
+  CHECK_FALSE(rank.engine.awaits_answer());  // nothing is awaited
+  const Receive receive(*rank.group);
+  CHECK(rank.engine.awaits_answer());
+
+  SECTION("until it comes") {
+    rank.eager(four(2));
+    const Receive next(*rank.group);
+    CHECK_FALSE(rank.engine.awaits_answer());
+  }
+  SECTION("until a part of it comes") {
+    rank.peer.accept(Asking::header(FrameKind::eager, 0));
+    CHECK_FALSE(rank.engine.awaits_answer());
+  }
+  SECTION("if to look for it is a system call") {
+    rank.link->is_system = false;
+    CHECK_FALSE(rank.engine.awaits_answer());
+  }
+}
+
+TEST_CASE("a message that its receiver has to ask for is no question", "[runtime][answers]") {
+  Asking rank;
+  rank.ask_at_length();
+  REQUIRE(rank.link->sent.back().kind == FrameKind::rts);
+  const Receive receive(*rank.group);
+  CHECK_FALSE(rank.engine.awaits_answer());
+}
+
+TEST_CASE("who shares a core gives it away before the first look for an answer", "[runtime][answers]") {
+  SECTION("for an answer") {
+    Asking rank;
+    rank.ask();
+    const Receive receive(*rank.group);
+    CHECK(rank.reads_before_look() > 0);
+  }
+  SECTION("not for what comes by itself") {
+    Asking rank;
+    const Receive receive(*rank.group);
+    CHECK(rank.reads_before_look() == 0);
+  }
+}
+
+TEST_CASE("who waits for answers from other cores alone is told apart", "[runtime][answers]") {
+  Engine::Settings settings = crowded();
+  const auto found = [&] {
+    Asking rank(settings);
+    rank.ask();
+    const Receive receive(*rank.group);
+    rank.engine.poll(false);
+    return rank.engine.polled().answers;
+  };
+  CHECK_FALSE(found());  // rank 1 is on this core
+  settings.core_places = {0, 2, 1};
+  CHECK(found());
+  settings.core_places = {0, -1, 1};  // on another host
+  CHECK(found());
+
+  Asking rank(settings);
+  const Receive receive(*rank.group);
+  rank.engine.poll(false);
+  CHECK(rank.engine.polled().system);
+  CHECK_FALSE(rank.engine.polled().answers);  // nothing was sent to it
+}

@@ -98,7 +98,10 @@ std::size_t SocketRanks::receive_some(const Received& part) {
 void SocketRanks::exchange(std::span<const Sent> sent, std::span<const Received> received, unsigned looks) {
   sending_.assign(sent.begin(), sent.end());
   receiving_.assign(received.begin(), received.end());
-  bool gives_way = crowded_ && looks == 0 && !sent.empty() && !received.empty();
+  const auto any = [](const auto& parts) {
+    return std::any_of(parts.begin(), parts.end(), [](const auto& part) { return !part.bytes.empty(); });
+  };
+  bool gives_way = crowded_ && looks == 0 && any(sent) && any(received);
   unsigned in_vain = 0;
   while (true) {
     const bool any_sent = move_each(sending_, [this](const Sent& part) { return send_some(part); });

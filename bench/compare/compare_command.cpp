@@ -26,7 +26,8 @@ constexpr const char* kCompareDescription =
     "way, half of a round trip, with 2 ranks. Sizes are of the larger buffer of a call, at least an element for each\n"
     "rank. The same for all; results are checked once per loop, outside of what is timed. Each program starts once\n"
     "two cores have exchanged lines of memory about as fast as they ever did here, or have tried to for a second:\n"
-    "the host of a virtual machine moves its cores about.\n\n"
+    "the host of a virtual machine moves its cores about. Rounds before or after which they were apart count only\n"
+    "where a contender has no others.\n\n"
     "With --device cuda all buffers are in the memory of the ranks' devices, and a call has returned when the device\n"
     "is done. Gloo, which knows memory of the host alone, is used as torch.distributed's Gloo backend does with CUDA\n"
     "tensors: copied on a stream to pinned memory of the host, waited for, Gloo's algorithm, copied back, waited for\n"
@@ -131,8 +132,11 @@ void measure_round(const ComparisonPlan& plan, int cores, CoreDistance& distance
         const auto command = [&](const std::vector<Loop>& some) {
           return contender.command_for(ranks, {some, plan.seconds, 0});
         };
-        distance.settle();
-        run_series(loops, plan.limits, command, entry.by_ranks[ranks]);
+        Series& all = entry.by_ranks[ranks];
+        Series round = all.next();
+        const bool near = distance.settle();
+        run_series(loops, plan.limits, command, round);
+        all.add(round, distance.near() && near);
       }
     }
   }

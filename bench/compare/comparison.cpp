@@ -20,13 +20,18 @@ std::optional<Standing> standing_of(const Entry& entry, int ranks, const Loop& l
   standing.variant = entry.contender.variant;
   // A loop that failed in any round failed.
   const auto trouble = series->second.troubles.find(loop);
-  const auto times = series->second.microseconds.find(loop);
-  if (trouble != series->second.troubles.end())
+  const auto near = series->second.microseconds.find(loop);
+  const auto apart = series->second.apart.find(loop);
+  if (trouble != series->second.troubles.end()) {
     standing.trouble = trouble->second;
-  else if (times != series->second.microseconds.end())
-    standing.rounds = times->second;
-  else
+  } else if (near != series->second.microseconds.end()) {
+    standing.rounds = near->second;
+  } else if (apart != series->second.apart.end()) {
+    standing.rounds = apart->second;
+    standing.apart = true;
+  } else {
     return std::nullopt;
+  }
   if (!standing.rounds.empty()) standing.microseconds = summarise(standing.rounds).p50;
   return standing;
 }
@@ -92,6 +97,12 @@ std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan
     }
   }
   return rows;
+}
+
+std::size_t unlike_cells(const std::vector<Row>& rows) {
+  return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [](const Row& row) {
+    return row.ratio && row.rondo.apart != row.others.at(row.best).apart;
+  }));
 }
 
 std::optional<GeometricMean> geometric_mean(const std::vector<Row>& rows, Path path, const std::string& against) {

@@ -37,6 +37,7 @@ struct Entry {
 struct Standing {
   std::optional<double> microseconds;
   std::vector<double> rounds;  ///< the times that it is the median of, as they came
+  bool apart = false;          ///< all that there are are of cores apart from each other
   std::string variant;         ///< that has this time
   std::string trouble;
 };
@@ -57,6 +58,9 @@ std::string describe(const Row& row);      ///< "all_reduce 64K, 4 ranks, shm"
 std::string name_of_best(const Row& row);  ///< "openmpi (yield)"; "-": there is none
 
 std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan& plan);
+
+/// In how many rows one of rondo and the best was measured with cores near each other, and one was not.
+std::size_t unlike_cells(const std::vector<Row>& rows);
 
 /// Over rows on a path; against the best of the others, or against one. Nothing where no row has both.
 struct GeometricMean {

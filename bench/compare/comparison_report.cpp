@@ -78,13 +78,19 @@ std::string device_lines(const FoundDevices& found) {
                      found.stand_in ? kStandInLine : "");
 }
 
-std::string distance_line(const CoreDistance& distance) {
-  if (distance.least() == 0) return "";
-  const int programs = distance.settled() + distance.apart();
-  return fmt::format(
-      "# a line of memory took {:.3f} us from core to core; in the second before {} of {} programs always over {:g} "
-      "times that\n",
-      distance.least(), distance.apart(), programs, CoreDistance::kApart);
+std::string distance_lines(const Comparison& comparison) {
+  const CoreDistance& distance = comparison.distance;
+  std::string text;
+  if (distance.least() > 0) {
+    text = fmt::format(
+        "# a line of memory took {:.3f} us from core to core; in the second before {} of {} programs always over {:g} "
+        "times that\n",
+        distance.least(), distance.apart(), distance.settled() + distance.apart(), CoreDistance::kApart);
+  }
+  if (const std::size_t cells = unlike_cells(comparison.rows))
+    text +=
+        fmt::format("# in {} cells one side was measured with cores near each other, the other apart alone\n", cells);
+  return text;
 }
 
 Json to_json(const CoreDistance& distance) {
@@ -94,6 +100,7 @@ Json to_json(const CoreDistance& distance) {
 Json to_json(const Standing& standing) {
   Json object{{"us", standing.microseconds ? Json(*standing.microseconds) : Json(nullptr)},
               {"rounds_us", standing.rounds},
+              {"apart", standing.apart},
               {"variant", standing.variant}};
   if (!standing.trouble.empty()) object["trouble"] = standing.trouble;
   return object;
@@ -161,7 +168,7 @@ std::string contenders_text(const std::vector<Entry>& entries, const std::vector
 std::string comparison_table(const Comparison& comparison) {
   std::string text = fmt::format("# {} rounds of loops of about {:g} s, {} cores\n", comparison.plan.rounds,
                                  comparison.plan.seconds, comparison.cores);
-  text += distance_line(comparison.distance);
+  text += distance_lines(comparison);
   if (comparison.devices) text += device_lines(*comparison.devices);
   std::set<std::string> introduced;
   for (const Entry& entry : comparison.entries) {

@@ -60,18 +60,25 @@ double CoreDistance::between_first_two_cores() {
 CoreDistance::CoreDistance(Measure measure, double patience_seconds)
     : measure_(std::move(measure)), patience_seconds_(patience_seconds) {}
 
-void CoreDistance::settle() {
+bool CoreDistance::is_near(double found) {
+  least_ = least_ == 0 ? found : std::min(least_, found);
+  return found <= kApart * least_;
+}
+
+bool CoreDistance::settle() {
   const auto begin = Clock::now();
   for (;;) {
     const double found = measure_();
-    if (found == 0) return;
-    least_ = least_ == 0 ? found : std::min(least_, found);
+    if (found == 0) return true;
+    const bool near = is_near(found);
     const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (found <= kApart * least_ || waited.count() >= patience_seconds_) {
-      ++(found <= kApart * least_ ? settled_ : apart_);
-      return;
+    if (near || waited.count() >= patience_seconds_) {
+      ++(near ? settled_ : apart_);
+      return near;
     }
   }
 }
+
+bool CoreDistance::near() { return is_near(measure_()); }
 
 }  // namespace rondo::bench

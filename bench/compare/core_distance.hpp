@@ -6,7 +6,8 @@ namespace rondo::bench {
 
 /// How long a line of memory takes from one core to another. The host of a virtual machine moves its cores about,
 /// mostly when they have been idle, and then short messages take up to five times as long, for a moment or for minutes.
-/// So each program of a comparison is started only once the cores are near each other, or a second has passed.
+/// So each program of a comparison is started only once the cores are near each other, or a second has passed, and
+/// looked after when it has ended.
 class CoreDistance {
  public:
   /// Microseconds one way, as found now; 0: there are not two cores to ask.
@@ -18,14 +19,18 @@ class CoreDistance {
   CoreDistance() : CoreDistance(&between_first_two_cores) {}
   explicit CoreDistance(Measure measure, double patience_seconds = 1);
 
-  /// Keeps two cores at work until they are near.
-  void settle();
+  /// Keeps two cores at work until they are near. False: they were not, all the time.
+  bool settle();
+  /// Whether they are now.
+  bool near();
 
   double least() const noexcept { return least_; }
   int settled() const noexcept { return settled_; }  ///< how often they were near
   int apart() const noexcept { return apart_; }      ///< how often they were not, all the time
 
  private:
+  bool is_near(double found);
+
   const Measure measure_;
   const double patience_seconds_;
   double least_ = 0;

@@ -79,6 +79,13 @@ class Run {
 
 }  // namespace
 
+void Series::add(const Series& next, bool near) {
+  introduction = next.introduction;
+  troubles = next.troubles;
+  auto& times = near ? microseconds : apart;
+  for (const auto& [loop, found] : next.microseconds) times[loop].insert(times[loop].end(), found.begin(), found.end());
+}
+
 void run_series(const std::vector<Loop>& loops, const Limits& limits,
                 const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series) {
   const auto in_trouble = [&series](const Loop& loop) { return series.troubles.contains(loop); };

@@ -22,6 +22,12 @@ struct Series {
   /// Why a loop has no time: "over 10 s", "exit status 1: not enough memory". It is not tried again, nor, where it took
   /// too long, is its operation with more bytes.
   std::map<Loop, std::string> troubles;
+  /// Microseconds, too, of programs that had cores apart from each other.
+  std::map<Loop, std::vector<double>> apart;
+
+  /// For one more program, which leaves out what is in trouble; then to be added.
+  Series next() const { return {introduction, {}, troubles, {}}; }
+  void add(const Series& next, bool near);
 };
 
 /// Runs the loops that are not in trouble, each once, and adds to `series`. `command_for` makes the command that runs

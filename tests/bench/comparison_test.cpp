@@ -20,7 +20,7 @@ Entry entry_of(const std::string& name, const std::string& variant, std::map<Loo
                std::map<Loop, std::string> troubles = {}) {
   Entry entry;
   entry.contender = {name, variant, Path::tcp, {{name + "-program"}, {}}};
-  entry.by_ranks[4] = {{"tcp", name + " 1.2"}, std::move(times), std::move(troubles)};
+  entry.by_ranks[4] = {{"tcp", name + " 1.2"}, std::move(times), std::move(troubles), {}};
   return entry;
 }
 
@@ -115,6 +115,31 @@ TEST_CASE("of libraries that were named each must have a time, of all there are 
   comparison.plan.peers_named = false;
   for (Row& row : comparison.rows) row.others["openmpi"].microseconds.reset();
   CHECK(peers_lacking(comparison.rows, comparison.plan) == Names{"openmpi", "mpich"});
+}
+
+TEST_CASE("rounds with cores apart count only where there are no others", "[bench]") {
+  Comparison comparison = example();
+  Series& rondo = comparison.entries[0].by_ranks[4];
+  Series round = rondo.next();
+  round.microseconds = {{kSmall, {400}}, {kLarge, {800}}};
+  rondo.add(round, false);
+  comparison.rows = compare(comparison.entries, comparison.plan);
+  CHECK(comparison.rows[0].rondo.microseconds == 5);
+  CHECK_FALSE(comparison.rows[0].rondo.apart);
+  CHECK_THAT(comparison_table(comparison), !ContainsSubstring("apart"));
+
+  rondo.microseconds.erase(kSmall);
+  comparison.rows = compare(comparison.entries, comparison.plan);
+  CHECK(comparison.rows[0].rondo.microseconds == 400);
+  CHECK(comparison.rows[0].rondo.apart);
+  CHECK_THAT(comparison_table(comparison),
+             ContainsSubstring("# in 1 cells one side was measured with cores near each other, the other apart alone"));
+
+  rondo.add(round, true);
+  rondo.add(round, true);
+  comparison.rows = compare(comparison.entries, comparison.plan);
+  CHECK(comparison.rows[0].rondo.rounds == std::vector<double>{400, 400});
+  CHECK(comparison.rows[1].rondo.rounds == std::vector<double>{200, 800, 800});
 }
 
 TEST_CASE("the table names what is cut, failed or left out", "[bench]") {

@@ -29,8 +29,9 @@ TEST_CASE("programs of a comparison start when the cores are near each other", "
   CHECK(distances.size() == 4);
   distance.settle();
   CHECK(distances.size() == 3);
-  distance.settle();
+  CHECK(distance.settle());
   CHECK(distances.size() == 1);
+  CHECK(distance.near());
   CHECK(distance.settled() == 3);
   CHECK(distance.apart() == 0);
   CHECK(distance.least() == 0.05);
@@ -39,8 +40,9 @@ TEST_CASE("programs of a comparison start when the cores are near each other", "
 TEST_CASE("cores that stay apart are not waited for for ever, and are told of", "[bench]") {
   std::deque<double> distances{0.05, 0.25};
   CoreDistance distance(finding(distances), 0);
-  distance.settle();
-  distance.settle();
+  CHECK(distance.settle());
+  CHECK_FALSE(distance.settle());
+  CHECK_FALSE(distance.near());
   CHECK(distance.settled() == 1);
   CHECK(distance.apart() == 1);
 }
@@ -58,6 +60,7 @@ TEST_CASE("the distance of two cores is found, and leaves the thread free to mov
 TEST_CASE("where there are not two cores nothing is waited for", "[bench]") {
   std::deque<double> distances{0};
   CoreDistance distance(finding(distances));
-  distance.settle();
+  CHECK(distance.settle());
+  CHECK(distance.near());
   CHECK(distance.settled() + distance.apart() == 0);
 }

@@ -131,14 +131,14 @@ Peer& Engine::make_peer(int world_rank) {
   return *peer;
 }
 
-bool Engine::shares_core(int world_rank) const {
+bool Engine::on_other_core(int world_rank) const {
   const auto& places = settings_.core_places;
-  if (places.empty()) return false;
+  if (places.empty() || places[static_cast<std::size_t>(world_rank)] < 0) return false;
   const int ranks = 1 + *std::max_element(places.begin(), places.end());
-  const auto core_of = [&](int rank) {
-    return core_in_world(places[static_cast<std::size_t>(rank)], ranks, settings_.cores.size());
-  };
-  return places[static_cast<std::size_t>(world_rank)] >= 0 && core_of(world_rank) == core_of(settings_.rank);
+  const std::size_t cores = settings_.cores.size();
+  if (static_cast<std::size_t>(ranks) <= cores) return false;  // nobody has been told where to be
+  const auto core_of = [&](int rank) { return core_in_world(places[static_cast<std::size_t>(rank)], ranks, cores); };
+  return core_of(world_rank) != core_of(settings_.rank);
 }
 
 void Engine::connect(Peer& peer) {
@@ -205,13 +205,13 @@ std::size_t Engine::poll(bool everything) {
     condition = following;
   }
   bool lost = false;
-  polled_ = {.system = false, .answers = true};
+  polled_ = {.system = 0, .answers = true};
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
     const bool awaited = awaits(peer);
     if (!look && !awaited) continue;
-    polled_.system |= awaited && peer.link()->polls_system();
-    polled_.answers &= !awaited || (peer.asked() && !peer.on_this_core());
+    polled_.system += awaited && peer.link()->polls_system() ? 1 : 0;
+    polled_.answers &= !awaited || (peer.asked() && peer.on_other_core());
     moved += peer.poll();
     lost |= peer.gone();
   }

@@ -84,7 +84,7 @@ class Engine {
     settings_.oversubscribed = oversubscribed;
     settings_.hosts = std::move(hosts);
   }
-  /// Of this rank, as `Settings` says, before its first communicator.
+  /// Of this rank, as `Settings` says, before its first peer.
   void share_cores(std::vector<int> cores, std::vector<int> places) {
     settings_.cores = std::move(cores);
     settings_.core_places = std::move(places);
@@ -124,8 +124,8 @@ class Engine {
     const auto& known = peers_[static_cast<std::size_t>(world_rank)];
     return known ? *known : make_peer(world_rank);
   }
-  /// That rank waits on the same core as this one, in collectives of the world.
-  bool shares_core(int world_rank) const;
+  /// That rank is known to wait on another core than this one, in collectives of the world.
+  bool on_other_core(int world_rank) const;
   void connect(Peer& peer);
   void connected(Peer& peer);
   /// The connection ended without a goodbye, or the peer left after an error; the hub may know more.

@@ -19,7 +19,7 @@ namespace rondo::detail {
 /// what all_reduce takes by each of these.)
 struct IdlePolicy {
   static constexpr int kPollsOnSharedCore = 4;
-  static constexpr int kSystemPollsElsewhere = 10;    ///< where cores are shared; some microseconds
+  static constexpr int kLooksElsewhere = 10;          ///< where cores are shared, by system calls; some microseconds
   int polls = 20;                                     ///< look again at once, so often, without asking what time it is
   int system_polls = 20;                              ///< the same where each look is a system call
   Duration spin{std::chrono::microseconds(50)};       ///< then for so long at the most
@@ -167,7 +167,7 @@ class IdleHabits {
 
 /// What was looked at in vain.
 struct Polled {
-  bool system = false;   ///< by a system call
+  int system = 0;        ///< by so many system calls
   bool answers = false;  ///< all of it is to come from ranks on other cores that have been sent something
 };
 
@@ -190,13 +190,21 @@ class Idle {
     habits_.learn(pays, std::exchange(yielded_, false), policy_);
   }
 
+  /// Whether the first step is to yield, before any look. (Not to sleep: what has come already wakes nobody.)
+  bool begin_with_yield() {
+    if (policy_.yield == Duration::zero()) return false;
+    const Time now = clock_.now();
+    if (habits_.yields_are_long(now)) return false;
+    polls_ = 1;
+    begin_to_wait(now);
+    return yielded_ = true;
+  }
+
   Step next(const Polled& polled) {
     yielded_ = false;
     if (++polls_ <= polls(polled)) return Step::again;
     const Time now = clock_.now();
-    known_time_ = now;
-    if (!waits_) since_ = looked_ = now;
-    waits_ = true;
+    begin_to_wait(now);
     if (now - looked_ >= policy_.look) {
       looked_ = now;
       return Step::look;
@@ -219,11 +227,17 @@ class Idle {
   }
 
  private:
+  void begin_to_wait(Time now) noexcept {
+    known_time_ = now;
+    if (!std::exchange(waits_, true)) since_ = looked_ = now;
+  }
   int polls(const Polled& polled) const noexcept {
-    if (!habits_.shares_core()) return polled.system ? policy_.system_polls : policy_.polls;
-    if (!polled.system) return IdlePolicy::kPollsOnSharedCore;
-    // They are at work, and about as far as this rank: to yield to all others here takes longer.
-    return some_came_ && polled.answers ? IdlePolicy::kSystemPollsElsewhere : 0;
+    if (!habits_.shares_core()) return polled.system > 0 ? policy_.system_polls : policy_.polls;
+    if (polled.system == 0) return IdlePolicy::kPollsOnSharedCore;
+    // Where cores have been dealt out, they are at work, and about as far as this rank: to yield to all others here
+    // takes longer.
+    const bool soon = some_came_ && polled.answers && policy_.spin == Duration::zero();
+    return soon ? IdlePolicy::kLooksElsewhere / polled.system : 0;
   }
 
   const IdlePolicy policy_;
@@ -233,7 +247,7 @@ class Idle {
   bool waits_ = false;                ///< since then, longer than the first looks
   bool yielded_ = false;              ///< before the last look
   std::optional<Time> asleep_since_;  ///< at first; where it would have yielded, were yields not long
-  bool some_came_ = false;            ///< of what it waits for
+  bool some_came_ = false;            ///< since it waits
   Time since_{};
   Time looked_{};
   Time known_time_{};

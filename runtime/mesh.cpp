@@ -101,11 +101,11 @@ void Mesh::open(const Control& control, Engine& engine) {
   job_id_ = control.job_id();
   attempt_ = control.attempt();
   key_ = control.key();
-  engine.peer(identity_.rank).attach(LoopbackLink::make_self());
   for (const std::string& packed : control.addresses()) addresses_.push_back(Address::unpack(packed));
   check_same_settings(addresses_);
   engine.agree(oversubscribed(addresses_), hosts(addresses_));
   engine.share_cores(cores_of_affinity(mine_.affinity), core_places(addresses_, identity_.rank));
+  engine.peer(identity_.rank).attach(LoopbackLink::make_self());
 }
 
 HandshakeTerms Mesh::terms(int peer) const {

@@ -46,7 +46,7 @@ struct Peer::ControlFrame : Outgoing {
 Peer::Peer(Engine& engine, int world_rank)
     : engine_(engine),
       world_rank_(world_rank),
-      on_this_core_(engine.shares_core(world_rank)),
+      on_other_core_(engine.on_other_core(world_rank)),
       window_(std::max<std::uint64_t>(
           engine.settings().unexpected_bytes / static_cast<std::uint64_t>(engine.settings().size), kLeastWindow)),
       credit_(window_),

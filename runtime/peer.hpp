@@ -55,8 +55,8 @@ class Peer final : public Sink {
   void expect(int change) noexcept { expected_ += change; }
   /// A short message has been sent to it, and nothing has come from it since.
   bool asked() const noexcept { return asked_; }
-  /// See `Engine::shares_core`.
-  bool on_this_core() const noexcept { return on_this_core_; }
+  /// See `Engine::on_other_core`.
+  bool on_other_core() const noexcept { return on_other_core_; }
 
   /// Of its link.
   Link::Pulled pull(std::uint64_t address, std::span<std::byte> into, bool jointly) {
@@ -185,7 +185,7 @@ class Peer final : public Sink {
 
   Engine& engine_;
   const int world_rank_;
-  const bool on_this_core_;
+  const bool on_other_core_;
   std::unique_ptr<Link> link_;
   bool connecting_ = false;
   bool bye_sent_ = false;

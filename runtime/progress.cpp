@@ -103,14 +103,13 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
   const std::unique_ptr<Driver, decltype(pass_on)> driving(&driver_, pass_on);
   Idle idle(engine_.settings().idle, clock_, habits_);
   Time next_tick = Time::max();
-  bool in_time = true;
   // Where cores are shared the others need this one first: a look at once would be in vain.
-  if (habits_.shares_core() && engine_.awaits_answer()) in_time = idle_step(lock, idle, {.system = true}, deadline);
-  for (unsigned moves = 1; in_time && !done(); ++moves) {
+  if (habits_.shares_core() && engine_.awaits_answer() && idle.begin_with_yield()) yield(lock, idle);
+  for (unsigned moves = 1; !done(); ++moves) {
     const std::size_t moved = engine_.poll(false);
     habits_.brought(moved);
     if (moved == 0) {
-      in_time = idle_step(lock, idle, engine_.polled(), deadline);
+      if (!idle_step(lock, idle, deadline)) break;
       continue;
     }
     idle.moved();
@@ -130,18 +129,11 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
 }
 
 // Nothing moved. False: the deadline has passed.
-bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, const Polled& polled,
-                         std::optional<Time> deadline) {
-  switch (idle.next(polled)) {
+bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::optional<Time> deadline) {
+  switch (idle.next(engine_.polled())) {
     case Idle::Step::spin: pause_briefly(); [[fallthrough]];
     case Idle::Step::again: give_way(lock); return true;
-    case Idle::Step::yield:
-      if (contenders_.load(std::memory_order_relaxed) > 0) {
-        give_way(lock);
-      } else {
-        habits_.yield(clock_, idle.known_time());
-      }
-      return true;
+    case Idle::Step::yield: yield(lock, idle); return true;
     case Idle::Step::look:
       if (engine_.poll(true) > 0) idle.moved();
       give_way(lock);
@@ -155,6 +147,14 @@ bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, const Po
   if (engine_.poll(true) > 0) idle.moved();
   if (parked_ > 0) baton_.notify_all();
   return true;
+}
+
+void Progress::yield(std::unique_lock<EntryLock>& lock, const Idle& idle) {
+  if (contenders_.load(std::memory_order_relaxed) > 0) {
+    give_way(lock);
+  } else {
+    habits_.yield(clock_, idle.known_time());
+  }
 }
 
 void Progress::sleep(std::unique_lock<EntryLock>& lock, Duration at_most) {

@@ -78,7 +78,8 @@ class Progress {
 
   bool drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline);
   void drive(std::unique_lock<EntryLock>& lock, const std::function<bool()>& done, std::optional<Time> deadline);
-  bool idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, const Polled& polled, std::optional<Time> deadline);
+  bool idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::optional<Time> deadline);
+  void yield(std::unique_lock<EntryLock>& lock, const Idle& idle);
   void sleep(std::unique_lock<EntryLock>& lock, Duration at_most);
   void give_way(std::unique_lock<EntryLock>& lock);
   void pass_baton();

@@ -79,6 +79,9 @@ bool CoreDistance::settle() {
   }
 }
 
-bool CoreDistance::near() { return is_near(measure_()); }
+bool CoreDistance::near() {
+  const double found = measure_();
+  return found == 0 || is_near(found);
+}
 
 }  // namespace rondo::bench

@@ -7,6 +7,7 @@
 
 #include "bench/peers/peer.hpp"
 #include "bench/raw/moves.hpp"
+#include "runtime/idle.hpp"
 
 namespace rondo::bench {
 namespace {
@@ -17,8 +18,6 @@ using ConstBytes = std::span<const std::byte>;
 /// Up to so many bytes few messages, by way of one root or two, take less than the straight way between more than two
 /// ranks.
 constexpr std::size_t kShort = std::size_t{32} << 10;
-/// What the other root takes longer at the most.
-constexpr unsigned kLooksAcross = 10;
 /// What is added up at a time stays in a core's cache.
 constexpr std::size_t kChunk = std::size_t{512} << 10;
 
@@ -195,10 +194,10 @@ class SocketCall {
       std::vector<const std::byte*> both{results_.data(), across.received.back().bytes.data()};
       if (other < centre) std::swap(both[0], both[1]);
       across.sums.push_back({both, out_});
-      across.looks = kLooksAcross;
+      across.looks = detail::IdlePolicy::kLooksElsewhere;
     } else {
       send(in, centre, in_);
-      receive(back, centre, out_);
+      receive(in, centre, out_);
     }
     steps_ = {std::move(in), std::move(across), std::move(back)};
   }

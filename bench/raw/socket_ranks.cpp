@@ -98,10 +98,11 @@ std::size_t SocketRanks::receive_some(const Received& part) {
 void SocketRanks::exchange(std::span<const Sent> sent, std::span<const Received> received, unsigned looks) {
   sending_.assign(sent.begin(), sent.end());
   receiving_.assign(received.begin(), received.end());
-  const auto any = [](const auto& parts) {
-    return std::any_of(parts.begin(), parts.end(), [](const auto& part) { return !part.bytes.empty(); });
+  const auto any_short = [](const auto& parts) {
+    return std::any_of(parts.begin(), parts.end(),
+                       [](const auto& part) { return !part.bytes.empty() && part.bytes.size() <= Own::kShortFrame; });
   };
-  bool gives_way = crowded_ && looks == 0 && any(sent) && any(received);
+  bool gives_way = crowded_ && looks == 0 && any_short(sent) && any_short(received);
   unsigned in_vain = 0;
   while (true) {
     const bool any_sent = move_each(sending_, [this](const Sent& part) { return send_some(part); });

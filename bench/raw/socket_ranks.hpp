@@ -25,7 +25,8 @@ using Received = SocketPart<std::byte>;
 /// parts that follow each other with nothing coming back go together.
 ///
 /// Sockets do not block. Whoever waits looks again at those from which it expects something; with more ranks than
-/// cores it gives its own, the first ranks the first one, up after it has sent, and after each round without news.
+/// cores it gives its own, the first ranks the first one, up after each round without news, and where it waits for the
+/// answer to a short part before the first.
 class SocketRanks final : public Fabric {
  public:
   /// Forks: the caller goes on as rank 0, its children return from here as the others. Throws std::system_error.
@@ -37,7 +38,7 @@ class SocketRanks final : public Fabric {
   void fold(std::span<double> values, Fold how) override;
 
   /// All of it at the same time, at most one part each way with each rank. `looks`: with more ranks than cores, so many
-  /// rounds without news before it gives its core up, and not at once: whoever is waited for is at work on another.
+  /// rounds without news before it gives its core up: whoever is waited for is at work on another.
   /// Throws std::system_error when one of these is gone.
   void exchange(std::span<const Sent> sent, std::span<const Received> received, unsigned looks = 0);
   void send(int to, std::span<const std::byte> bytes);

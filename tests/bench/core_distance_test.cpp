@@ -35,6 +35,9 @@ TEST_CASE("programs of a comparison start when the cores are near each other", "
   CHECK(distance.settled() == 3);
   CHECK(distance.apart() == 0);
   CHECK(distance.least() == 0.05);
+  distances = {0};  // the thread had lost its core
+  CHECK(distance.near());
+  CHECK(distance.least() == 0.05);
 }
 
 TEST_CASE("cores that stay apart are not waited for for ever, and are told of", "[bench]") {

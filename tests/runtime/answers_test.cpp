@@ -32,11 +32,17 @@ struct Asking : Pair {
   explicit Asking(const Engine::Settings& settings = crowded()) : Pair(settings) { link->is_system = true; }
 
   void ask() { message.emplace(*group, 1, Tag{3}, ElementType::bytes, question); }
-  void ask_at_length() { message.emplace(*group, 1, Tag{3}, ElementType::bytes, long_question); }
+  void ask_at_length(std::size_t bytes) {
+    long_question.resize(bytes);
+    message.emplace(*group, 1, Tag{3}, ElementType::bytes, long_question);
+  }
   /// How often the clock has been read when the link is looked at for the first time.
   int reads_before_look() {
     std::optional<int> reads;
-    link->on_poll = [&] { reads = reads.value_or(clock.reads - before); };
+    link->on_poll = [&] {
+      if (!reads) waits = waiter.waits;
+      reads = reads.value_or(clock.reads - before);
+    };
     before = clock.reads;
     Progress::Entry entry(engine.progress());
     engine.progress().until(
@@ -45,9 +51,10 @@ struct Asking : Pair {
   }
 
   Four question = four(1);
-  std::vector<std::byte> long_question{std::size_t{1} << 10};  // longer than an eager message
+  std::vector<std::byte> long_question;
   std::optional<SendMessage> message;
   int before = 0;
+  int waits = 0;  ///< before that look
 };
 
 }  // namespace
@@ -74,10 +81,14 @@ TEST_CASE("what is awaited from whoever has been sent a short message is its ans
   }
 }
 
-TEST_CASE("a message that its receiver has to ask for is no question", "[runtime][answers]") {
-  Asking rank;
-  rank.ask_at_length();
-  REQUIRE(rank.link->sent.back().kind == FrameKind::rts);
+TEST_CASE("a message that goes for long is no question, whoever asks for it", "[runtime][answers]") {
+  constexpr std::size_t kLong = std::size_t{20} << 10;
+  Engine::Settings settings = crowded();
+  const bool eager = GENERATE(true, false);
+  settings.eager_limit = eager ? 2 * kLong : kLong / 2;
+  Asking rank(settings);
+  rank.ask_at_length(kLong);
+  REQUIRE(rank.link->sent.back().kind == (eager ? FrameKind::eager : FrameKind::rts));
   const Receive receive(*rank.group);
   CHECK_FALSE(rank.engine.awaits_answer());
 }
@@ -88,12 +99,25 @@ TEST_CASE("who shares a core gives it away before the first look for an answer",
     rank.ask();
     const Receive receive(*rank.group);
     CHECK(rank.reads_before_look() > 0);
+    CHECK(rank.waits == 0);
   }
   SECTION("not for what comes by itself") {
     Asking rank;
     const Receive receive(*rank.group);
     CHECK(rank.reads_before_look() == 0);
   }
+}
+
+TEST_CASE("who is not to yield looks before it sleeps", "[runtime][answers]") {
+  Engine::Settings settings = crowded();
+  const bool never = GENERATE(true, false);
+  if (never) settings.idle.yield = Duration::zero();
+  Asking rank(settings);
+  if (!never) rank.engine.progress().habits().yield(rank.clock, rank.clock.time - 3 * IdleHabits::kLongYield);
+  rank.ask();
+  const Receive receive(*rank.group);
+  rank.reads_before_look();
+  CHECK(rank.waits == 0);
 }
 
 TEST_CASE("who waits for answers from other cores alone is told apart", "[runtime][answers]") {
@@ -109,11 +133,17 @@ TEST_CASE("who waits for answers from other cores alone is told apart", "[runtim
   settings.core_places = {0, 2, 1};
   CHECK(found());
   settings.core_places = {0, -1, 1};  // on another host
-  CHECK(found());
+  CHECK_FALSE(found());
+  settings.core_places = {0, 2, 1};
+  settings.cores = {4, 5, 7};  // one for each
+  CHECK_FALSE(found());
+  settings.cores = {4};
+  CHECK_FALSE(found());
+  settings.cores = {4, 7};
 
   Asking rank(settings);
   const Receive receive(*rank.group);
   rank.engine.poll(false);
-  CHECK(rank.engine.polled().system);
+  CHECK(rank.engine.polled().system == 1);
   CHECK_FALSE(rank.engine.polled().answers);  // nothing was sent to it
 }

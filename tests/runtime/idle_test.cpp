@@ -20,7 +20,7 @@ class SteppingClock final : public Clock {
   mutable Time now_{Time(1h)};
 };
 
-constexpr Polled kSystem{.system = true};
+constexpr Polled kSystem{.system = 1};
 
 Time yield_for(SteppingClock& clock, IdleHabits& habits, Duration duration) {
   clock.step = 0ns;
@@ -246,13 +246,17 @@ TEST_CASE("a crowded rank looks again for answers from other cores, once some ha
   const IdlePolicy crowded = IdlePolicy::for_ranks(2, 1);
   IdleHabits habits(crowded);
   Idle idle(crowded, clock, habits);
-  constexpr Polled kAnswers{.system = true, .answers = true};
+  constexpr Polled kAnswers{.system = 1, .answers = true};
   CHECK(idle.next(kAnswers) == Idle::Step::yield);
   idle.moved();
-  for (int look = 0; look < IdlePolicy::kSystemPollsElsewhere; ++look) CHECK(idle.next(kAnswers) == Idle::Step::again);
+  for (int look = 0; look < IdlePolicy::kLooksElsewhere; ++look) CHECK(idle.next(kAnswers) == Idle::Step::again);
   CHECK(idle.next(kAnswers) == Idle::Step::yield);
   idle.moved();
   CHECK(idle.next(kSystem) == Idle::Step::yield);
+  idle.moved();
+  constexpr Polled kTwoAnswers{.system = 2, .answers = true};
+  for (int look = 0; look < IdlePolicy::kLooksElsewhere; look += 2) CHECK(idle.next(kTwoAnswers) == Idle::Step::again);
+  CHECK(idle.next(kTwoAnswers) == Idle::Step::yield);
 }
 
 TEST_CASE("a rank with a core of its own looks again, system call or not", "[runtime][idle]") {
@@ -289,7 +293,7 @@ TEST_CASE("a rank that gets its news by yielding shares its core with whoever ha
   CHECK_FALSE(rank.habits.shares_core());
   for (int i = 0; i < 10; ++i) rank.wait(5us);
   CHECK(rank.habits.shares_core());
-  CHECK(rank.idle.next(kSystem) == Idle::Step::yield);
+  CHECK(rank.idle.next({.system = 1, .answers = true}) == Idle::Step::yield);
 
   SECTION("until a yield finds nobody else there") {
     rank.wait(200ns);

@@ -17,8 +17,9 @@ struct SetClock final : detail::Clock {
 
 /// Nobody sleeps, so nobody is woken.
 struct NoWaiter final : detail::Waiter {
-  void wait(detail::WakeList&, detail::Duration) override {}
+  void wait(detail::WakeList&, detail::Duration) override { ++waits; }
   void wake() noexcept override {}
+  int waits = 0;
 };
 
 }  // namespace rondo::testing

@@ -1,5 +1,3 @@
-#include <array>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -13,7 +11,6 @@ using namespace rondo;
 using namespace rondo::detail;
 using rondo::testing::Four;
 using rondo::testing::four;
-using rondo::testing::HeldLink;
 using rondo::testing::Pair;
 using rondo::testing::Receive;
 

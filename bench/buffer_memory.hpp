@@ -4,6 +4,7 @@
 
 #include <rondo/allocate.hpp>
 
+#include "bench/call_end.hpp"
 #include "bench/device_elements.hpp"
 #include "bench/measure.hpp"
 #include "bench/settings.hpp"
@@ -15,15 +16,17 @@ namespace rondo::bench {
 template <typename T>
 class BufferMemory {
  public:
-  BufferMemory(Communicator& communicator, const Settings& settings, const Shape& shape) : on_device_(settings.device) {
+  /// `end`: of calls on devices.
+  BufferMemory(Communicator& communicator, const Settings& settings, const Shape& shape, const CallEnd* end)
+      : on_device_(settings.device) {
     const std::size_t count = shape.bytes / sizeof(T);
     if (settings.allocate) {
       first_shared_ = allocate<T>(communicator, count);
       second_shared_ = allocate<T>(communicator, count);
     }
     if (settings.device) {
-      first_ = DeviceElements<T>(communicator, count);
-      second_ = DeviceElements<T>(communicator, count);
+      first_ = DeviceElements<T>(communicator, count, end->stream());
+      second_ = DeviceElements<T>(communicator, count, end->stream());
     }
   }
 

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include <rondo/communicator.hpp>
+#include <rondo/cuda.hpp>
 #include <rondo/work.hpp>
 
 #include "cuda/context.hpp"
@@ -12,11 +14,18 @@
 
 namespace rondo::bench {
 
-/// When calls on memory of devices return, which is on the default stream: when the device is done with them, or, while
+/// The stream of calls on memory of devices, and when they return: when the device is done with them, or, while
 /// `enqueuing`, as soon as the caller's thread may go on.
 class CallEnd {
  public:
-  explicit CallEnd(Communicator& communicator) : communicator_(communicator) {}
+  /// A stream of its own, which does not wait for the default one, or that. Throws rondo::Error, cuda::CudaError.
+  CallEnd(Communicator& communicator, bool on_default_stream) {
+    const cuda::buffer<std::byte> opens_the_device(communicator, 1);
+    context_ = &CommunicatorAccess::engine(communicator)->device().opened()->context;
+    if (!on_default_stream) own_.emplace(*context_);
+  }
+
+  CudaStream stream() const noexcept { return own_ ? own_->handle() : nullptr; }
 
   /// What `start` returns, which is a Work. Counts how long that took.
   template <typename Start>
@@ -28,17 +37,15 @@ class CallEnd {
   }
   void finish(Work work) const {
     if (enqueuing)
-      work.wait_on(nullptr);
+      work.wait_on(stream());
     else
       work.wait();
   }
   /// Until the device has done what is in the stream.
   void settle() const {
-    const auto* const device = CommunicatorAccess::engine(communicator_)->device().opened();
-    if (device == nullptr) return;  // nothing has been given it
-    const cuda::PrimaryContext& context = device->context;
-    const cuda::Current current(context);
-    context.driver().must(context.driver().cuStreamSynchronize, nullptr);
+    const cuda::Current current(*context_);
+    const cuda::Driver& driver = context_->driver();
+    driver.must(driver.cuStreamSynchronize, static_cast<cuda::StreamHandle>(stream()));
   }
 
   /// Since the last time that this was asked.
@@ -49,7 +56,8 @@ class CallEnd {
  private:
   using Clock = std::chrono::steady_clock;
 
-  Communicator& communicator_;
+  const cuda::PrimaryContext* context_ = nullptr;
+  std::optional<cuda::Stream> own_;
   mutable std::chrono::duration<double> calling_{};
 };
 

@@ -126,14 +126,14 @@ std::unique_ptr<Exercise> make_point_to_point(Communicator& communicator, const 
       return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape, elements);
     }
     if (!settings.device) return point_to_point_exercise<T>(RondoWire(communicator), rank, settings, shape);
-    const auto elements = [&](std::size_t count) { return DeviceElements<T>(communicator, count); };
+    const auto elements = [&](std::size_t count) { return DeviceElements<T>(communicator, count, end->stream()); };
     return point_to_point_exercise<T>(RondoWire(communicator, end), rank, settings, shape, elements);
   });
 }
 
 std::unique_ptr<Exercise> make_exercise(Communicator& communicator, const Settings& settings, const Shape& shape) {
   if (!settings.device) return make(communicator, settings, shape, nullptr);
-  auto end = std::make_unique<CallEnd>(communicator);
+  auto end = std::make_unique<CallEnd>(communicator, settings.default_stream);
   auto exercise = make(communicator, settings, shape, end.get());
   return std::make_unique<OnDevice>(std::move(end), std::move(exercise));
 }

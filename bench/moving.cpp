@@ -25,7 +25,7 @@ class Moving final : public Exercise {
         options_(call_options(settings)),
         root_(settings.root),
         in_place_(settings.in_place),
-        memory_(communicator, settings, shape),
+        memory_(communicator, settings, shape, end),
         buffers_(settings, communicator.rank(), communicator.size(), shape, memory_.first(), memory_.second()) {}
 
   void prepare(Contents contents) override {

@@ -24,7 +24,7 @@ class Reducing final : public Exercise {
         root_(settings.root),
         in_place_(settings.in_place),
         options_(call_options(settings)),
-        memory_(communicator, settings, shape),
+        memory_(communicator, settings, shape, end),
         buffers_(settings, communicator.rank(), communicator.size(), shape, memory_.first(), memory_.second()) {}
 
   void prepare(Contents contents) override {

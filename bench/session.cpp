@@ -62,10 +62,10 @@ std::string method(const Settings& settings) {
                      facts(settings.operation).synchronises ? "back to back" : "each after a barrier");
 }
 
-std::string on_devices(const DeviceFigures& device) {
+std::string on_devices(const DeviceFigures& device, bool default_stream) {
   return fmt::format(
-      "# buffers are memory of devices ({}); the clock is the host's, around calls that return when the device is "
-      "done\n"
+      "# buffers are memory of devices ({}), calls are on {}; the clock is the host's,\n"
+      "# around calls that return when the device is done\n"
       "# call is what i... (isend, irecv, iall_reduce, ...) costs its thread until it returns, waiting for no other "
       "rank;\n"
       "# enqueue is that and wait_on, until the thread may go on, with the wait for a message's other side in it: "
@@ -74,7 +74,8 @@ std::string on_devices(const DeviceFigures& device) {
       "# copy% is of {:.1f} GB/s, which copies of {} read and write on rank 0's device: what the operation comes to "
       "when\n"
       "# each input is read once and each output is written once, over all ranks\n{}",
-      device.name, device.copy_GBps, format_size(device.copy_bytes), device.stand_in ? kStandInLine : "");
+      device.name, default_stream ? "the default stream" : "a stream of their own", device.copy_GBps,
+      format_size(device.copy_bytes), device.stand_in ? kStandInLine : "");
 }
 
 std::string introduction(const Subject& subject, const Settings& settings, int ranks) {
@@ -88,7 +89,7 @@ std::string introduction(const Subject& subject, const Settings& settings, int r
   text += carrier_lines(subject.ways.carriers);
   text += device_carrier_lines(subject.ways.device_carriers);
   text += unshared_lines(subject.ways.unshared);
-  if (subject.device) text += on_devices(*subject.device);
+  if (subject.device) text += on_devices(*subject.device, settings.default_stream);
   return text + table_head(subject.device.has_value());
 }
 

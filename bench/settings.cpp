@@ -105,6 +105,8 @@ void add_options(CLI::App& app, TypedSettings& typed, Settings& settings) {
   app.add_flag("--in-place", settings.in_place, "input and output in one buffer");
   app.add_flag("--allocate", settings.allocate, "buffers from rondo::allocate");
   app.add_option("--device", typed.device, "where the buffers are: cpu, cuda");
+  app.add_flag("--default-stream", settings.default_stream,
+               "with --device cuda: calls are on the default stream, which others wait for, not on one of their own");
 
   app.add_option("-w,--warmup", settings.warmup, "untimed iterations before each size");
   auto* const iterations = app.add_option("-i,--iterations", settings.iterations, "timed iterations of each size");
@@ -179,6 +181,8 @@ void check_meaning(const Settings& settings) {
   if (settings.allocate && settings.operation == Operation::barrier)
     throw UsageError("--allocate is for operations with buffers, not barrier");
   if (settings.device) check_on_devices(settings.operation, settings.allocate);
+  if (settings.default_stream && !settings.device)
+    throw UsageError("--default-stream is that of a device, wanted --device cuda beside it");
   if (settings.algorithm != Algorithm::automatic) check_algorithm(settings.algorithm, operation);
   if (settings.algorithm == Algorithm::leader && !settings.device)
     throw UsageError("--algorithm leader is for buffers on devices, wanted --device cuda beside it");

@@ -36,8 +36,9 @@ struct Settings {
   std::optional<double> seconds;
   int window = 64;  ///< bandwidth: messages in flight, fewer where they are large
   bool in_place = false;
-  bool allocate = false;  ///< buffers from rondo::allocate
-  bool device = false;    ///< buffers in the memory of each rank's CUDA device
+  bool allocate = false;        ///< buffers from rondo::allocate
+  bool device = false;          ///< buffers in the memory of each rank's CUDA device
+  bool default_stream = false;  ///< on which calls of such buffers are then; else on one of their own
   bool check = true;
   std::string json;
   std::string csv;

@@ -1,6 +1,7 @@
 #include "collectives/device_direct.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <rondo/algorithms.hpp>
 
@@ -169,22 +170,29 @@ class OnDevices {
   // Doing it.
 
   void act() {
-    for_served([&](int served) {
-      const DirectMoves moves = moves_of(served);
-      const DirectMoves::Copy kept = moves.kept();
-      if (kept.from.count > 0) {
-        work_.copy(input_of(served, kept.from.begin - moves.offered().begin), output_of(served, kept.to.begin),
-                   memory_.bytes(kept.from), served);
+    for_served([&](int served) { reduces(plan_.collective) ? combine(served) : take(served); });
+    work_.move(std::exchange(moves_, {}));
+  }
+
+  void take(int served) {
+    const DirectMoves moves = moves_of(served);
+    const DirectMoves::Copy kept = moves.kept();
+    if (kept.from.count > 0) {
+      move(served, kept.from.begin - moves.offered().begin, served, kept.to);
+    }
+    for (int turn = 1; turn < size_; ++turn) {
+      const int member = (served + turn) % size_;
+      if (takes_from(member, moves, served)) {
+        move(member, moves.offset_in_offered(), served, moves.place_for(member));
       }
-      if (reduces(plan_.collective)) return combine(served);
-      for (int turn = 1; turn < size_; ++turn) {
-        const int member = (served + turn) % size_;
-        const Range place = moves.place_for(member);
-        if (!takes_from(member, moves, served) || place.count == 0) continue;
-        work_.copy(input_of(member, moves.offset_in_offered()), output_of(served, place.begin), memory_.bytes(place),
-                   member);
-      }
-    });
+    }
+  }
+  /// From where a member's input has so many elements before it.
+  void move(int from, std::size_t first, int to, const Range& place) {
+    if (place.count == 0) return;
+    const cuda::Address source = input_of(from, first), destination = output_of(to, place.begin);
+    if (!of_leader_) return work_.copy(source, destination, memory_.bytes(place), from);
+    moves_.push_back({pointer(source), pointer(destination), memory_.bytes(place)});
   }
 
   void combine(int served) {
@@ -217,6 +225,7 @@ class OnDevices {
   // gets.
   std::vector<cuda::Address> inputs_;
   std::vector<cuda::Address> outputs_;
+  std::vector<cuda::Move> moves_;  ///< that are to be made at once
 };
 
 }  // namespace

@@ -11,6 +11,10 @@
 namespace rondo::detail {
 namespace {
 
+/// Of a move by single elements that rondo's kernel makes; with more a driver's own, which does better, is worth its
+/// call.
+constexpr std::size_t kMovedUnlike = std::size_t{4} << 20;
+
 /// `awaits(member)`: he has not done his part.
 template <typename Awaits>
 struct IsOver {
@@ -197,6 +201,19 @@ void DeviceWork::copy(cuda::Address from, std::byte* to, std::size_t bytes) {
 void DeviceWork::copy(const std::byte* from, cuda::Address to, std::size_t bytes) {
   const cuda::Current current(device_.context);
   cuda::queue_from_host(device_.context.driver(), {.peer = -1, .bytes = bytes}, to, from, bytes, stream());
+}
+
+void DeviceWork::move(std::vector<cuda::Move> moves) {
+  std::erase_if(moves, [](const cuda::Move& move) { return move.bytes == 0 || move.from == move.to; });
+  const auto together = std::partition(moves.begin(), moves.end(), [this](const cuda::Move& move) {
+    const bool is_alike = (cuda::address_of(move.from) - cuda::address_of(move.to)) % cuda::kPackBytes == 0;
+    return device_.reductions && (is_alike || move.bytes <= kMovedUnlike);
+  });
+  const auto one_by_one = together - moves.begin() > 1 ? together : moves.begin();
+  if (one_by_one != moves.begin()) device_.reductions->move({moves.begin(), one_by_one}, stream());
+  std::for_each(one_by_one, moves.end(), [this](const cuda::Move& move) {
+    copy(cuda::address_of(move.from), cuda::address_of(move.to), move.bytes, -1);
+  });
 }
 
 template <typename Copy, typename To, typename From>

@@ -9,6 +9,7 @@
 #include <rondo/task.hpp>
 
 #include "collectives/device_memory.hpp"
+#include "cuda/kernels/arguments.hpp"
 #include "runtime/device_peers.hpp"
 #include "runtime/group.hpp"
 #include "runtime/operation.hpp"
@@ -62,7 +63,7 @@ class DeviceWork {
 
   Operation& operation() const noexcept { return operation_; }
   /// For what is queued there.
-  cuda::StreamHandle stream() noexcept {
+  cuda::StreamHandle stream() {
     queued_ = true;
     return turn_.queue->copies.stream();
   }
@@ -105,6 +106,8 @@ class DeviceWork {
   void copy(cuda::Address from, cuda::Address to, std::size_t bytes, int member);
   void copy(cuda::Address from, std::byte* to, std::size_t bytes);
   void copy(const std::byte* from, cuda::Address to, std::size_t bytes);
+  /// Within the device, in any order: one kernel takes less of the host than a copy for each.
+  void move(std::vector<cuda::Move> moves);
   /// Waits until the device has done what has been queued. To be awaited.
   Task come();
 

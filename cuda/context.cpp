@@ -47,12 +47,12 @@ Stream::~Stream() {
   if (current) context_.driver().cuStreamDestroy(handle_);
 }
 
-bool Stream::idle() const {
+bool Stream::idle(const CudaFacts& facts) const {
   const Driver& driver = context_.driver();
   const Current current(context_);
   const Result result = driver.cuStreamQuery(handle_);
   if (result == Result::not_ready) return false;
-  if (result != Result::success) driver.fail(driver.cuStreamQuery.name, result);
+  if (result != Result::success) driver.fail(driver.cuStreamQuery.name, result, facts);
   return true;
 }
 

@@ -64,8 +64,9 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   StreamHandle handle() const noexcept { return handle_; }
-  /// Whether all that was queued is done. Throws CudaError also for what failed on the device in the meantime.
-  bool idle() const;
+  /// Whether all that was queued is done. Throws CudaError with these facts, also for what failed on the device in the
+  /// meantime.
+  bool idle(const CudaFacts& facts = {}) const;
   /// Blocks the host until it is.
   void synchronize() const;
 

@@ -57,21 +57,33 @@ EventHandle LocalEvents::record(StreamHandle stream) {
   return event;
 }
 
+// What is recorded on a stream that waits for the default one comes after what that has been given, too.
+EventHandle LocalEvents::record_unless_at_rest(StreamHandle stream) {
+  const Driver& driver = context_.driver();
+  unsigned flags = 0;
+  driver.must(driver.cuStreamGetFlags, stream, &flags);
+  if ((flags & kStreamNonBlocking) != 0 && driver.cuStreamQuery(stream) == Result::success) return nullptr;
+  return record(stream);
+}
+
 bool LocalEvents::done(EventHandle event, const CudaFacts& facts) const {
+  if (event == nullptr) return true;
   const Driver& driver = context_.driver();
   const Result result = driver.cuEventQuery(event);
   if (result != Result::success && result != Result::not_ready) driver.fail(driver.cuEventQuery.name, result, facts);
   return result == Result::success;
 }
 
-class Copies::Running {
+class Copies::Running : public std::enable_shared_from_this<Running> {
  public:
   explicit Running(Copy wanted) : copy(std::move(wanted)) {}
 
   Copy copy;
   bool queued = false;
+  bool over = false;
   std::shared_ptr<Stream> lane;  // of its own, with waits ahead of it
-  EventHandle done = nullptr;    // recorded after it
+  // Recorded after it once something else is to come there: until then it is over when the stream has nothing left.
+  EventHandle done = nullptr;
   // That came once it was queued; told when the device is done, or then.
   std::exception_ptr failure;
   std::chrono::steady_clock::time_point told_at;
@@ -83,10 +95,11 @@ bool Copies::stop(std::chrono::nanoseconds patience) noexcept {
     if (std::chrono::steady_clock::now() > until) return false;
   }
   for (const auto& running : running_) {
-    if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
+    events_.give_back(std::exchange(running->done, nullptr));
     running->copy = {};
   }
   running_.clear();
+  last_.reset();
   forget_left();
   return true;
 }
@@ -120,18 +133,34 @@ std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
 }
 
 std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_ptr)> reached) {
-  const Current current(context_);
   auto running = std::make_shared<Running>(Copy{});
   running->copy.ended = std::move(reached);
   running->queued = true;
   try {
-    running->done = events_.record(stream_.handle());
-    marked_ = true;
+    settle();
   } catch (const CudaError&) {
     left_.push_back(std::move(running));
     throw;
   }
+  marked_ = true;
+  last_ = running;
   return running_.emplace_back(std::move(running));
+}
+
+StreamHandle Copies::stream() {
+  marked_ = false;
+  settle();
+  return stream_.handle();
+}
+
+void Copies::settle() {
+  if (!last_) return;
+  const Current current(context_);
+  mark_end(*std::exchange(last_, nullptr));
+}
+
+void Copies::mark_end(Running& running) {
+  if (!running.over && running.done == nullptr) running.done = events_.record(stream_of(running));
 }
 
 // Lanes.
@@ -167,9 +196,10 @@ bool Copies::hasten(Running& running) {
 
 bool Copies::order(Running& running, StreamHandle stream) {
   if (!hasten(running)) return false;
-  if (running.done == nullptr) return true;  // it is over
+  if (running.over) return true;
   const Driver& driver = context_.driver();
   const Current current(context_);
+  mark_end(running);
   driver.must(driver.cuStreamWaitEvent, stream, running.done, 0U);
   return true;
 }
@@ -191,7 +221,9 @@ std::size_t Copies::poll() {
       continue;
     }
     at = running_.erase(at);
-    if (running->done != nullptr) events_.give_back(std::exchange(running->done, nullptr));
+    running->over = true;
+    if (last_ == running) last_.reset();
+    events_.give_back(std::exchange(running->done, nullptr));
     running->copy.ended(running->failure);
     if (running->failure && running->queued && !is_drained(lane_of(*running))) {
       left_.push_back(running);
@@ -226,11 +258,13 @@ bool Copies::advance(Running& running, bool& over) {
     if (!over) queue(running);
     return true;
   }
-  over = events_.done(running.done, {.peer = copy.peer, .bytes = copy.bytes});
+  const CudaFacts facts{.peer = copy.peer, .bytes = copy.bytes};
+  over = running.done == nullptr ? lane_of(running).idle(facts) : events_.done(running.done, facts);
   return over;
 }
 
 void Copies::queue(Running& running) {
+  if (!running.lane) settle();
   const Driver& driver = context_.driver();
   const Copy& copy = running.copy;
   const CudaFacts facts{.peer = copy.peer, .bytes = copy.bytes};
@@ -243,7 +277,7 @@ void Copies::queue(Running& running) {
     driver.must(facts, driver.cuMemcpyDtoDAsync, copy.to, copy.from, copy.bytes, stream);
   }
   running.queued = true;
-  running.done = events_.record(stream);
+  if (!running.lane) last_ = running.shared_from_this();
 }
 
 }  // namespace rondo::cuda

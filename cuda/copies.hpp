@@ -28,9 +28,13 @@ class LocalEvents {
 
   /// Recorded on the stream after all that was queued there. Throws CudaError. A context is current.
   EventHandle record(StreamHandle stream);
+  /// The same; nullptr, which is done, where nothing is left of that.
+  EventHandle record_unless_at_rest(StreamHandle stream);
   /// Whether what was queued before is done. Throws CudaError with these facts.
   bool done(EventHandle event, const CudaFacts& facts = {}) const;
-  void give_back(EventHandle event) { free_.push_back(event); }
+  void give_back(EventHandle event) {
+    if (event != nullptr) free_.push_back(event);
+  }
 
  private:
   const PrimaryContext& context_;
@@ -73,11 +77,8 @@ class Copies {
   /// Nothing is called back before `poll`.
   std::shared_ptr<Running> start(Copy copy);
 
-  /// For what its user queues there, up to the next mark.
-  StreamHandle stream() noexcept {
-    marked_ = false;
-    return stream_.handle();
-  }
+  /// For what its user queues there, up to the next mark. Throws CudaError.
+  StreamHandle stream();
   /// Marks how far its user has queued on the stream: `reached` is called when the device has come there. Throws
   /// CudaError; then it is not called, and what it holds is held all the same until the device is done.
   std::shared_ptr<Running> mark(std::function<void(std::exception_ptr)> reached);
@@ -114,6 +115,10 @@ class Copies {
   /// Whether anything changed; `over` when it need not be looked at again.
   bool advance(Running& running, bool& over);
   void queue(Running& running);
+  /// Something else is about to be queued on the stream.
+  void settle();
+  /// An event says from here on when that is over, whatever comes after it. A context is current.
+  void mark_end(Running& running);
   void fail(Running& running) noexcept;
   /// A stream with nothing on it, for one copy; nullptr: there are enough.
   std::shared_ptr<Stream> free_lane();
@@ -124,7 +129,8 @@ class Copies {
   const PrimaryContext& context_;
   LocalEvents& events_;
   Stream stream_;
-  bool marked_ = true;  ///< behind all that its user has queued
+  bool marked_ = true;             ///< behind all that its user has queued
+  std::shared_ptr<Running> last_;  ///< on the stream, without an event: an event takes the host longer than to ask
   std::vector<std::shared_ptr<Stream>> lanes_;
   std::list<std::shared_ptr<Running>> running_;
   std::list<std::shared_ptr<Running>> left_;  ///< that have failed, and may be moving still

@@ -50,6 +50,7 @@ struct Driver {
 
   Call<StreamHandle*, unsigned, int> cuStreamCreateWithPriority{"cuStreamCreateWithPriority"};
   Call<StreamHandle> cuStreamDestroy{"cuStreamDestroy_v2"};
+  Call<StreamHandle, unsigned*> cuStreamGetFlags{"cuStreamGetFlags"};
   Call<StreamHandle> cuStreamQuery{"cuStreamQuery"};
   Call<StreamHandle> cuStreamSynchronize{"cuStreamSynchronize"};
   Call<StreamHandle, EventHandle, unsigned> cuStreamWaitEvent{"cuStreamWaitEvent"};
@@ -95,10 +96,10 @@ struct Driver {
         cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName,
         cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain,
         cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxGetState, cuCtxPushCurrent, cuCtxPopCurrent, cuCtxGetCurrent,
-        cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery, cuStreamSynchronize,
-        cuStreamWaitEvent, cuStreamIsCapturing, cuThreadExchangeStreamCaptureMode, cuEventCreate, cuEventDestroy,
-        cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc,
-        cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister,
+        cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamGetFlags, cuStreamQuery,
+        cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing, cuThreadExchangeStreamCaptureMode, cuEventCreate,
+        cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle,
+        cuMemAlloc, cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister,
         cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync,
         cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpy2DAsync, cuMemsetD8Async, cuModuleLoadData, cuModuleUnload,
         cuModuleGetFunction, cuLaunchKernel);

@@ -20,7 +20,7 @@ constexpr unsigned kBytesPerThread = 64;
 constexpr const char* kKernels[] = {RONDO_CUDA_ARITHMETIC(RONDO_CUDA_FOLD_NAMES) RONDO_CUDA_ORDER(RONDO_CUDA_FOLD_NAMES)
                                         RONDO_CUDA_BITS(RONDO_CUDA_FOLD_NAMES)
                                             RONDO_CUDA_AVERAGES(RONDO_CUDA_DIRECT_NAME)
-                                                RONDO_CUDA_QUOTIENTS(RONDO_CUDA_DIVIDE_NAME)};
+                                                RONDO_CUDA_QUOTIENTS(RONDO_CUDA_DIVIDE_NAME) "move"};
 
 /// How an element type is combined: as `parts` of a format. Empty: not at all.
 struct Format {
@@ -109,6 +109,7 @@ Reductions::Reductions(const PrimaryContext& context, std::span<const std::byte>
     driver.cuModuleUnload(module_);
     throw;
   }
+  move_ = function("move");
 }
 
 Reductions::~Reductions() {
@@ -139,20 +140,28 @@ Reduction Reductions::find(std::string_view type, std::string_view op) const {
   return reduction;
 }
 
+unsigned Reductions::blocks_for(unsigned long long bytes, unsigned most) {
+  const unsigned long long per_block = std::uint64_t{kThreads} * kBytesPerThread;
+  return static_cast<unsigned>(std::clamp<unsigned long long>((bytes + per_block - 1) / per_block, 1, most));
+}
+
+template <typename Arguments>
+void Reductions::launch(FunctionHandle function, unsigned blocks, unsigned long long bytes, Arguments& arguments,
+                        StreamHandle stream) const {
+  const Driver& driver = context_.driver();
+  void* parameters[] = {&arguments};
+  const Current current(context_);
+  driver.must(CudaFacts{.peer = -1, .bytes = bytes}, driver.cuLaunchKernel, function, blocks, 1U, 1U, kThreads, 1U, 1U,
+              0U, stream, &parameters[0], nullptr);
+}
+
 template <typename Arguments>
 void Reductions::launch(FunctionHandle function, const Reduction& reduction, Arguments& arguments,
                         StreamHandle stream) const {
   if (arguments.count == 0) return;
   arguments.count *= reduction.parts;
-  const Driver& driver = context_.driver();
   const unsigned long long bytes = arguments.count * reduction.part_bytes;
-  const unsigned long long per_block = std::uint64_t{kThreads} * kBytesPerThread;
-  const auto blocks =
-      static_cast<unsigned>(std::min<unsigned long long>((bytes + per_block - 1) / per_block, most_blocks_));
-  void* parameters[] = {&arguments};
-  const Current current(context_);
-  driver.must(CudaFacts{.peer = -1, .bytes = bytes}, driver.cuLaunchKernel, function, blocks, 1U, 1U, kThreads, 1U, 1U,
-              0U, stream, &parameters[0], nullptr);
+  launch(function, blocks_for(bytes, most_blocks_), bytes, arguments, stream);
 }
 
 void Reductions::combine(const Reduction& reduction, CombineArguments arguments, StreamHandle stream) const {
@@ -165,6 +174,20 @@ void Reductions::direct(const Reduction& reduction, DirectArguments arguments, S
 
 void Reductions::divide(const Reduction& reduction, DivideArguments arguments, StreamHandle stream) const {
   launch(reduction.divide, reduction, arguments, stream);
+}
+
+void Reductions::move(std::span<const Move> moves, StreamHandle stream) const {
+  for (; !moves.empty(); moves = moves.subspan(std::min<std::size_t>(moves.size(), kMaxMoves))) {
+    MoveArguments arguments{};
+    unsigned long long bytes = 0, longest = 0;
+    for (const Move& move : moves.first(std::min<std::size_t>(moves.size(), kMaxMoves))) {
+      arguments.moves[arguments.count++] = move;
+      bytes += move.bytes;
+      longest = std::max(longest, move.bytes);
+    }
+    arguments.groups = std::min(arguments.count, most_blocks_);
+    launch(move_, arguments.groups * blocks_for(longest, most_blocks_ / arguments.groups), bytes, arguments, stream);
+  }
 }
 
 }  // namespace rondo::cuda

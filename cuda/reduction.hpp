@@ -43,9 +43,15 @@ class Reductions {
   void combine(const Reduction& reduction, CombineArguments arguments, StreamHandle stream) const;
   void direct(const Reduction& reduction, DirectArguments arguments, StreamHandle stream) const;
   void divide(const Reduction& reduction, DivideArguments arguments, StreamHandle stream) const;
+  /// By as few kernels as can be.
+  void move(std::span<const Move> moves, StreamHandle stream) const;
 
  private:
   FunctionHandle function(const std::string& name) const;
+  static unsigned blocks_for(unsigned long long bytes, unsigned most);
+  template <typename Arguments>
+  void launch(FunctionHandle function, unsigned blocks, unsigned long long bytes, Arguments& arguments,
+              StreamHandle stream) const;
   template <typename Arguments>
   void launch(FunctionHandle function, const Reduction& reduction, Arguments& arguments, StreamHandle stream) const;
 
@@ -53,6 +59,7 @@ class Reductions {
   unsigned most_blocks_ = 1;
   ModuleHandle module_ = nullptr;
   std::map<std::string, FunctionHandle, std::less<>> functions_;
+  FunctionHandle move_ = nullptr;
 };
 
 }  // namespace rondo::cuda

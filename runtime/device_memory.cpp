@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -29,28 +31,60 @@ using rondo::detail::Progress;
 
 /// Others may be stuck with it.
 constexpr std::chrono::milliseconds kUnmapAfterDeath{500};
+/// Others who are in rondo answer by then; who is not may be waiting for this very rank.
+constexpr std::chrono::milliseconds kUnmapSoon{100};
 /// Nobody rings when a device has come to an end.
 constexpr std::chrono::microseconds kLook{100};
 
-/// Has it unmapped by all others, and the device come to the end of what may wait for them: to free anything waits for
-/// all of it, without hearing of anybody's death. False: somebody does not answer, or the device waits for the dead.
-bool release(Engine& engine, const Allocation& allocation) {
-  Progress::Entry entry(engine.progress());
-  engine.device_peers().retire(allocation);
-  const auto closed = [&] { return engine.device_peers().is_closed(allocation); };
-  const auto drained = [&] { return engine.device().drained(); };
+/// Drives the rank until that is so, as long as it is told or, without, as others may take; meanwhile somebody may die.
+template <typename Condition>
+void drive_until(Engine& engine, Progress::Entry& entry, const Condition& is_so,
+                 std::optional<std::chrono::milliseconds> patience = std::nullopt) {
   const auto since = engine.clock().now();
-  // While it waits, somebody may die.
   const auto over = [&] {
-    return (closed() && drained()) || engine.clock().now() - since >= engine.patience(kUnmapAfterDeath);
+    return is_so() || engine.clock().now() - since >= (patience ? *patience : engine.patience(kUnmapAfterDeath));
   };
   while (!over()) engine.progress().until(entry, over, engine.clock().now() + kLook);
-  engine.device_peers().retired(allocation);
-  if (closed() && (drained() || !engine.failure_seen())) return true;
-  const std::chrono::duration<double> waited = engine.clock().now() - since;
-  engine.log().warn("{} bytes of the device are not freed: somebody has not been done with them for {:.1f} s",
-                    allocation.bytes, waited.count());
-  return false;
+}
+
+/// All others have unmapped it, and the device has come to the end of what may wait for them: to free anything waits
+/// for all of it, without hearing of anybody's death.
+bool is_released(Engine& engine, const Allocation& allocation) {
+  return engine.device_peers().is_closed(allocation) && engine.device().drained();
+}
+
+/// Frees what was given up, as far as that can be now.
+void free_parked(Engine& engine) {
+  std::vector<Allocation>& parked = engine.device().parked();
+  for (std::size_t i = 0; i < parked.size() && engine.device().drained();) {
+    const Allocation allocation = parked[i];
+    if (!engine.device_peers().is_closed(allocation)) {
+      ++i;
+      continue;
+    }
+    parked.erase(parked.begin() + static_cast<std::ptrdiff_t>(i));
+    engine.device_peers().retired(allocation);
+    engine.device().free(allocation);
+  }
+}
+
+/// Where there is no memory left, what was given up comes back first.
+Allocation allocate_or_wait(Engine& engine, Progress::Entry& entry, std::size_t bytes, const char* operation) {
+  const std::vector<Allocation>& parked = engine.device().parked();
+  const auto any_released = [&] {
+    return std::any_of(parked.begin(), parked.end(),
+                       [&](const Allocation& allocation) { return is_released(engine, allocation); });
+  };
+  for (bool freed = true;; free_parked(engine)) {
+    try {
+      return engine.device().allocate(bytes, operation);
+    } catch (const Error& error) {
+      const bool is_full = error.facts().cuda_code == static_cast<int>(Result::out_of_memory);
+      if (!is_full || parked.empty() || !freed) throw;
+    }
+    drive_until(engine, entry, any_released);
+    freed = any_released();
+  }
 }
 
 /// What ends with the last who holds the memory.
@@ -63,9 +97,19 @@ struct Owner {
   void operator()(void*) const {
     if (engine->progress().forked()) return;
     try {
-      if (!release(*engine, allocation) || !frees) return;
       Progress::Entry entry(engine->progress());
-      engine->device().free(allocation);
+      engine->device_peers().retire(allocation);
+      const auto released = [this] { return is_released(*engine, allocation); };
+      if (frees) {
+        engine->device().parked().push_back(allocation);
+        drive_until(*engine, entry, released, kUnmapSoon);
+        free_parked(*engine);
+      } else {
+        drive_until(*engine, entry, released);
+        engine->device_peers().retired(allocation);
+        if (!engine->device_peers().is_closed(allocation))
+          engine->log().warn("{} bytes of the device are still mapped by others", allocation.bytes);
+      }
     } catch (const std::exception& error) {
       engine->log().warn("memory of the device was not released: {}", error.what());
     }
@@ -148,7 +192,7 @@ std::shared_ptr<void> allocate(Communicator& communicator, std::size_t bytes) {
   const int rank = CommunicatorAccess::group(communicator, kOperation).rank();
   const std::shared_ptr<Engine>& engine = CommunicatorAccess::engine(communicator);
   Progress::Entry entry(engine->progress());
-  const auto made = naming(rank, -1, [&] { return engine->device().allocate(bytes, kOperation); });
+  const auto made = naming(rank, -1, [&] { return allocate_or_wait(*engine, entry, bytes, kOperation); });
   return owned({engine, rank, made, true});
 }
 

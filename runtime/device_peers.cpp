@@ -155,7 +155,7 @@ std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& import
       if (!is_there && !means_no_room(error.code())) throw;
       cuda::ImportTable* const longest = is_there ? &imports : longest_idle();
       if (longest == nullptr || !longest->idle_since()) throw;
-      if (engine_.device().waits_for_others()) return std::nullopt;
+      if (engine_.device().may_wait()) return std::nullopt;
       do {
         longest->close_idle();
       } while (is_there && longest->idle_since());
@@ -164,7 +164,7 @@ std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& import
 }
 
 void DevicePeers::close_due(cuda::ImportTable& imports) {
-  if (imports.has_due() && !engine_.device().waits_for_others()) imports.close_due();
+  if (imports.has_due() && !engine_.device().may_wait()) imports.close_due();
 }
 
 cuda::ImportTable* DevicePeers::longest_idle() const {
@@ -328,7 +328,7 @@ void DevicePeers::poll() {
       }
     }
     if (!remote.ends || remote.in_use()) continue;
-    if (!engine_.device().busy() && !engine_.device().waits_for_others()) close(rank, remote);
+    if (!engine_.device().busy() && !engine_.device().may_wait()) close(rank, remote);
   }
 }
 

@@ -106,6 +106,13 @@ RankDevice::~RankDevice() {
   if (!current) return;
   // Whoever mapped any of it has closed it. Nobody could act on an error.
   for (const auto& [bytes, address] : opened_->scratch) opened_->context.driver().cuMemFree(address);
+  for (const Allocation& allocation : parked_) {
+    if (opened_->exports.is_closed(allocation.address, allocation.bytes)) {
+      opened_->context.driver().cuMemFree(allocation.address);
+    } else {
+      log_.warn("{} bytes of the device are not freed: somebody has not been done with them", allocation.bytes);
+    }
+  }
 }
 
 // What is under way.
@@ -142,14 +149,23 @@ bool RankDevice::streams_wait() noexcept {
   return !waits_.empty();
 }
 
-bool RankDevice::waits_for_others() noexcept {
+bool RankDevice::streams_are_late() noexcept {
+  try {
+    while (!late_.empty() && came(**late_.begin())) late_.erase(late_.begin());
+  } catch (const cuda::CudaError&) {
+    late_.clear();  // the device has failed: nothing waits any more
+  }
+  return !late_.empty();
+}
+
+bool RankDevice::may_wait() noexcept {
   if (!opened_) return false;
   const auto is_drained = [](const auto& queue) { return queue->copies.drained(); };
   return !opened_->copies.lanes_drained() || !std::all_of(opened_->queues.begin(), opened_->queues.end(), is_drained) ||
-         streams_wait();
+         streams_wait() || streams_are_late();
 }
 
-bool RankDevice::drained() noexcept { return !opened_ || (opened_->copies.drained() && !waits_for_others()); }
+bool RankDevice::drained() noexcept { return !opened_ || (opened_->copies.drained() && !may_wait()); }
 
 void RankDevice::stop(std::chrono::nanoseconds patience) noexcept {
   if (!opened_ || stuck_) return;
@@ -172,7 +188,10 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
   const cuda::Driver& driver = driver_for(operation);
   try {
     std::shared_ptr<DeviceBuffer> buffer(new DeviceBuffer, [this](DeviceBuffer* over) {
-      if (over->before != nullptr) opened_->local_events.give_back(over->before);
+      if (over->before != nullptr) {
+        late_.erase(over);
+        opened_->local_events.give_back(over->before);
+      }
       delete over;
     });
     buffer->memory = classify(bytes, driver, operation);
@@ -182,7 +201,8 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
     buffer->address = cuda::address_of(bytes.data);
     buffer->bytes = bytes.size;
     buffer->stream = bytes.stream;
-    buffer->before = device.local_events.record(handle_of(bytes.stream));
+    buffer->before = device.local_events.record_unless_at_rest(handle_of(bytes.stream));
+    if (buffer->before != nullptr) late_.insert(buffer.get());
     return buffer;
   } catch (const cuda::CudaError& error) {
     throw error_of(error, operation, fmt::format("{} bytes at {:#x}: ", bytes.size, cuda::address_of(bytes.data)));
@@ -301,6 +321,7 @@ bool RankDevice::is_due(const DeviceBuffer& buffer) const {
 
 void RankDevice::follow(const DeviceBuffer& buffer, cuda::StreamHandle stream) const {
   check_there(buffer);
+  if (buffer.before == nullptr) return;
   const cuda::Driver& driver = opened_->context.driver();
   driver.must(driver.cuStreamWaitEvent, stream, buffer.before, 0U);
 }

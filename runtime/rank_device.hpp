@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -126,6 +127,8 @@ class RankDevice {
   Allocation find(const DeviceBytes& bytes, const char* operation);
   /// Throws CudaError.
   void free(const Allocation& allocation);
+  /// What its owner has given up, and is freed once others are done with it, at the end of this at the latest.
+  std::vector<Allocation>& parked() noexcept { return parked_; }
 
   /// What there is once there is a device.
   struct Opened {
@@ -172,9 +175,9 @@ class RankDevice {
   void note_wait(CudaStream stream);
   /// Such a stream has not come further.
   bool streams_wait() noexcept;
-  /// Something that rondo has queued on the device, or such a stream, may wait for another process there: whatever
-  /// waits for the device would, too.
-  bool waits_for_others() noexcept;
+  /// Something that rondo has queued on the device, or such a stream, may wait for another process there, or a stream
+  /// of the caller's has yet to come to a call, for whatever reason: whatever waits for the device would, too.
+  bool may_wait() noexcept;
   /// Nothing does, and no copy is under way.
   bool drained() noexcept;
   /// The device is at work: nobody rings when it is done.
@@ -190,6 +193,7 @@ class RankDevice {
   cuda::Device first_device(const cuda::Driver& driver) const;
   cuda::PointerFacts classify(const DeviceBytes& bytes, const cuda::Driver& driver, const char* operation) const;
   bool is_due(const DeviceBuffer& buffer) const;
+  bool streams_are_late() noexcept;
   /// There is a device. Throws CudaError.
   Allocation take(std::size_t bytes);
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);
@@ -198,8 +202,10 @@ class RankDevice {
 
   const Log& log_;
   bool noted_unpinned_ = false;
-  std::unique_ptr<Opened> opened_;
+  std::vector<Allocation> parked_;
+  std::set<const DeviceBuffer*> late_;    ///< before which their streams had something to do when last seen
   std::vector<cuda::EventHandle> waits_;  ///< recorded on the caller's streams behind what they wait for
+  std::unique_ptr<Opened> opened_;
   bool stuck_ = false;
 };
 

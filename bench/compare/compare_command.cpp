@@ -31,8 +31,11 @@ constexpr const char* kCompareDescription =
     "With --device cuda all buffers are in the memory of the ranks' devices, and a call has returned when the device\n"
     "is done. Gloo, which knows memory of the host alone, is used as torch.distributed's Gloo backend does with CUDA\n"
     "tensors: copied on a stream to pinned memory of the host, waited for, Gloo's algorithm, copied back, waited for\n"
-    "(torch sends no messages of such tensors so: here they go the same way). The other libraries are left out. What\n"
-    "is not asked for otherwise: latency,all_reduce at 8,1K,64K,1M,16M,256M, on --paths default, with --limit 60.";
+    "(torch sends no messages of such tensors so: here they go the same way). Where python3 has torch, that backend\n"
+    "itself is the peer torch, for all_reduce and broadcast, which waits for its device once, behind a loop. The "
+    "other\n"
+    "libraries are left out. What is not asked for otherwise: latency,all_reduce at 8,1K,64K,1M,16M,256M, on --paths "
+    "default, with --limit 60.";
 
 constexpr const char* kCompareFooter =
     "rondo runs with RONDO_TRANSPORT auto and tcp. On the path `default` every library takes what it takes by itself.\n"
@@ -65,6 +68,10 @@ void set_device_defaults(const CLI::App& app, TypedComparison& typed, Comparison
   otherwise("--sizes", typed.sizes, Texts{"8", "1K", "64K", "1M", "16M", "256M"});
   otherwise("--paths", typed.paths, Texts{"default"});
   otherwise("--limit", plan.limits.seconds, 60.0);
+  if (plan.peers_named) return;
+  for (const std::string& name : known_peers(BufferPlace::device)) {
+    if (std::find(plan.peers.begin(), plan.peers.end(), name) == plan.peers.end()) plan.peers.push_back(name);
+  }
 }
 
 /// Peers that were named must be able to; of all that there are, those that cannot are left out.

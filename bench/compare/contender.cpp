@@ -143,6 +143,22 @@ void add_gloo(const Collector& to) {
   if (contains(to.paths, Path::shm)) to.miss("gloo on shm", "Gloo has no transport through shared memory");
 }
 
+bool has_torch_form(const Loop& loop) {
+  return loop.operation == Operation::all_reduce || loop.operation == Operation::broadcast;
+}
+
+void add_torch(const Collector& to) {
+  const auto loop = find_companion("torch_loop.py", {"peers"});
+  if (!loop)
+    return to.miss("torch", "torch_loop.py is neither beside rondo-bench, in peers of its folder, nor on PATH");
+  const auto python = find_on_path("python3");
+  const char* const asks = "import importlib.util; print(importlib.util.find_spec('torch') is not None)";
+  if (!python || output_of({*python, "-c", asks}) != "True\n") return to.miss("torch", "python3 has no torch");
+  for (const Path path : {Path::tcp, Path::untold}) {
+    to.add("torch", "gloo", path, {{*python, *loop, "-n", "RANKS"}, {}}, false, has_torch_form);
+  }
+}
+
 void add_sockets(const Collector& to) {
   to.add(std::string(kSockets), "bare", Path::tcp, {{own_path(), "raw", "loops", "-n", "RANKS"}, {}});
 }
@@ -162,13 +178,19 @@ void add_model(const Collector& to) {
 struct Peer {
   std::string_view name;
   void (*add)(const Collector&);
-  bool on_devices = false;  ///< has a loop for buffers there
+  // Where the buffers of its loops may be.
+  bool on_host;
+  bool on_devices;
+
+  bool is_for(BufferPlace place) const { return place == BufferPlace::device ? on_devices : on_host; }
 };
-constexpr std::array kPeers{Peer{"openmpi", add_open_mpi}, Peer{"mpich", add_mpich},  Peer{"gloo", add_gloo, true},
-                            Peer{kSockets, add_sockets},   Peer{kMemory, add_memory}, Peer{kModel, add_model}};
+constexpr std::array kPeers{Peer{"openmpi", add_open_mpi, true, false}, Peer{"mpich", add_mpich, true, false},
+                            Peer{"gloo", add_gloo, true, true},         Peer{"torch", add_torch, false, true},
+                            Peer{kSockets, add_sockets, true, false},   Peer{kMemory, add_memory, true, false},
+                            Peer{kModel, add_model, true, false}};
 
 void add_peer(const Peer& peer, const Collector& to) {
-  if (to.place != BufferPlace::device || peer.on_devices) return peer.add(to);
+  if (peer.is_for(to.place)) return peer.add(to);
   to.miss(std::string(peer.name), "its loops have no buffers in the memory of devices");
 }
 
@@ -219,8 +241,8 @@ Field find_contenders(const std::vector<Path>& paths, const std::vector<std::str
   for (const auto& name : peers) {
     const auto* const peer =
         std::find_if(kPeers.begin(), kPeers.end(), [&](const Peer& one) { return one.name == name; });
-    if (peer == kPeers.end())
-      throw UsageError(fmt::format("--peers: got '{}', wanted {}", name, fmt::join(known_peers(), ", ")));
+    if (peer == kPeers.end() || (place != BufferPlace::device && !peer->on_host))
+      throw UsageError(fmt::format("--peers: got '{}', wanted {}", name, fmt::join(known_peers(place), ", ")));
     add_peer(*peer, collector);
   }
   return field;
@@ -229,7 +251,7 @@ Field find_contenders(const std::vector<Path>& paths, const std::vector<std::str
 std::vector<std::string> known_peers(BufferPlace place) {
   std::vector<std::string> names;
   for (const Peer& peer : kPeers) {
-    if (place != BufferPlace::device || peer.on_devices) names.emplace_back(peer.name);
+    if (peer.is_for(place)) names.emplace_back(peer.name);
   }
   return names;
 }

@@ -1,5 +1,6 @@
 #include "bench/probe/device_work.hpp"
 #include "bench/probe/item.hpp"
+#include "cuda/copies.hpp"
 #include "cuda/event_pool.hpp"
 #include "cuda/pointer.hpp"
 
@@ -28,6 +29,12 @@ void call_all(const Part& part, cuda::EventPool& own, const cuda::ImportedEvents
   const cuda::EventTicket ticket{};
   const DeviceBuffer buffer(part, 1 << 20);
   const Kernels kernels(part);
+  cuda::LocalEvents events(part.context);
+  part.stream.synchronize();
+  time_calls(part, "cuStreamGetFlags and cuStreamQuery, of a stream at rest", [&] {
+    const cuda::Current current(part.context);
+    events.give_back(events.record_unless_at_rest(stream));
+  });
   const Mark mark(part);
   mark.record();
   cuda::EventTicket taken{.index = 0, .generation = 1};

@@ -186,8 +186,6 @@ struct Divided {
   }
 };
 
-/// What a thread loads and stores at once.
-inline constexpr unsigned kPackBytes = 16;
 /// Packs of one input that a thread asks for before it uses the first: a few dozen KiB in flight for each
 /// multiprocessor are needed to keep its memory busy.
 inline constexpr unsigned kUnroll = 4;
@@ -325,6 +323,26 @@ RONDO_CUDA_INLINE void divide_loop(const DivideArguments& a, Lane lane) {
   one.count = a.count;
   one.ranks = a.ranks;
   direct_loop<Format, Sum, Divided, 1>(one, lane);
+}
+
+template <typename Stored>
+RONDO_CUDA_INLINE void move_elements(const Move& move, Lane lane) {
+  DirectArguments one{};
+  one.inputs[0] = move.from;
+  one.outputs[0] = move.to;
+  one.count = move.bytes / sizeof(Stored);
+  direct_loop<Plain<Stored>, Bor, AsItIs, 1>(one, lane);
+}
+
+RONDO_CUDA_INLINE void move_loop(const MoveArguments& a, Lane lane) {
+  const unsigned long long of_group = lane.count / a.groups;
+  const Lane member{lane.index % of_group, of_group};
+  for (unsigned long long m = lane.index / of_group; m < a.count; m += a.groups) {
+    const Move& move = a.moves[m];
+    const auto places =
+        reinterpret_cast<unsigned long long>(move.from) | reinterpret_cast<unsigned long long>(move.to) | move.bytes;
+    places % sizeof(unsigned) == 0 ? move_elements<unsigned>(move, member) : move_elements<unsigned char>(move, member);
+  }
 }
 
 // The names in kernel_list.hpp. How float16 and bfloat16 become float and back, each compiler says for itself.

@@ -5,7 +5,7 @@
 // element type takes which.
 //
 // A kernel's name is rondo_<shape>_<format>_<operator>; of the shape `divide`, which has no operator,
-// rondo_divide_<format>.
+// rondo_divide_<format>. One more, rondo_move, is of bytes.
 
 #define RONDO_CUDA_WRAPPING_FORMATS(X, op) \
   X(u8, op)                                \

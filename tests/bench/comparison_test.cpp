@@ -259,7 +259,8 @@ TEST_CASE("a comparison that cannot be is refused", "[bench]") {
   CHECK_THAT(refusal({"--rounds", "0"}), ContainsSubstring("--rounds"));
   const std::string cuda = "cuda", device = "--device";
   CHECK(refusal({device, "gpu"}) == "unknown device 'gpu'; known: cpu, cuda");
-  CHECK(refusal({device, cuda, "--peers", "gloo,openmpi"}) == "--peers: got 'openmpi', with --device cuda wanted gloo");
+  CHECK(refusal({device, cuda, "--peers", "gloo,openmpi"}) ==
+        "--peers: got 'openmpi', with --device cuda wanted gloo, torch");
   CHECK_THAT(refusal({device, cuda, "--allocate"}), ContainsSubstring("--allocate gives memory of the host"));
   CHECK_THAT(refusal({device, cuda, "--operations", "barrier"}), ContainsSubstring("not barrier"));
   CHECK_THROWS_WITH(parse_compare_settings({"--help"}), ContainsSubstring("What is timed"));

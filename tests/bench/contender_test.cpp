@@ -134,6 +134,22 @@ TEST_CASE("on devices rondo and Gloo are told so, and the others left out by nam
   CHECK(field.absent[0].why == "its loops have no buffers in the memory of devices");
 }
 
+TEST_CASE("torch is compared on devices alone, where python3 has it, in what its Gloo backend does there", "[bench]") {
+  const Programs programs;
+  for (const char* name : {"rondo-run", "torch_loop.py"}) programs.add(name);
+  const auto on_devices = [] { return find_contenders({Path::untold}, {"torch"}, BufferPlace::device); };
+  CHECK(on_devices().absent.at(0).why == "python3 has no torch");
+  programs.add("python3", "False");
+  CHECK(on_devices().absent.at(0).why == "python3 has no torch");
+  programs.add("python3", "True\n");
+  const Field field = on_devices();
+  REQUIRE(field.contenders.size() == 2);
+  CHECK_THAT(field.contenders[1].command.text(), EndsWith("torch_loop.py -n RANKS --device cuda"));
+  CHECK(field.contenders[1].has({.operation = Operation::broadcast}));
+  CHECK(!field.contenders[1].has({.operation = Operation::latency}));
+  CHECK_THROWS_AS(find_contenders({Path::untold}, {"torch"}), UsageError);
+}
+
 TEST_CASE("Gloo has TCP alone, bare sockets and bare memory their own path", "[bench]") {
   const Programs programs;
   for (const char* name : {"rondo-run", "gloo_loop"}) programs.add(name);

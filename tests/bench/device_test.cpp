@@ -143,8 +143,8 @@ TEST_CASE("what it costs to enqueue a call has no waiting for the device in it",
   if (!rondo::testing::is_stand_in()) return;
   const TemporaryDirectory directory;
   const std::string json = directory / "report.json";
-  const Outcome outcome =
-      bench("all_gather -n 2 --sizes 100K -w 0 -i 3 --no-check --json " + json, "FAKECUDA_COPY_MS=100");
+  const Outcome outcome = bench("all_gather -n 2 --sizes 100K --algorithm direct -w 0 -i 3 --no-check --json " + json,
+                                "FAKECUDA_COPY_MS=100");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   const auto result = result_in(json);

@@ -18,7 +18,9 @@ bool fails = false;
 Result query_or_fail(EventHandle event) { return fails ? Result{700} : driver_under_test().cuEventQuery(event); }
 
 bool refuses = false;
+int records = 0;
 Result record_or_refuse(EventHandle event, StreamHandle stream) {
+  ++records;
   return refuses ? Result{2} : driver_under_test().cuEventRecord(event, stream);
 }
 
@@ -45,14 +47,10 @@ class FailedCopy {
       device.driver().must(device.driver().cuEventRecord, let_go, device.stream.handle());
       device.driver().must(device.driver().cuStreamWaitEvent, copies.stream(), let_go, 0U);
     }
-    Copies::Copy copy;
-    copy.to_host = bytes->data();
-    copy.from = memory.address();
-    copy.bytes = bytes->size();
-    copy.ended = [this, held = bytes](const std::exception_ptr& failure) { error = failure; };
-    running = copies.start(std::move(copy));
+    running = copies.start(copy_with([this, held = bytes](const std::exception_ptr& failure) { error = failure; }));
     fails = false;
     copies.poll();
+    copies.stream();  // an event says when the copy is over
     fails = true;
     copies.poll();
   }
@@ -61,6 +59,14 @@ class FailedCopy {
     CHECK(copies.stop());
     const Current current(device.context);
     device.driver().cuEventDestroy(let_go);
+  }
+  Copies::Copy copy_with(std::function<void(std::exception_ptr)> ended) const {
+    Copies::Copy copy;
+    copy.to_host = bytes->data();
+    copy.from = memory.address();
+    copy.bytes = bytes->size();
+    copy.ended = std::move(ended);
+    return copy;
   }
   /// By who started it and by the copy.
   long users() const { return bytes.use_count(); }
@@ -149,6 +155,75 @@ TEST_CASE("short copies from the host are of rows, and copy what there is to cop
     CHECK(device.content(memory.address(), kMost + 2) == wanted);
   }
   CHECK(plain_copies == 2);  // the shortest, which has no two rows, and the longest
+}
+
+TEST_CASE("a stream at rest needs no event, unless it waits for the default one", "[cuda][copies]") {
+  const DeviceUnderTest device;
+  LocalEvents events(device.context);
+  const Current current(device.context);
+  StreamHandle blocking = nullptr;
+  device.driver().must(device.driver().cuStreamCreateWithPriority, &blocking, 0U, 0);
+  CHECK(events.record_unless_at_rest(device.stream.handle()) == nullptr);
+  CHECK(events.done(nullptr));
+  for (const StreamHandle stream : {blocking, StreamHandle{}}) {
+    const EventHandle event = events.record_unless_at_rest(stream);
+    CHECK(event != nullptr);
+    events.give_back(event);
+  }
+  {
+    HeldStream held(device);
+    const EventHandle event = events.record_unless_at_rest(device.stream.handle());
+    REQUIRE(event != nullptr);
+    CHECK(!events.done(event));
+    held.let_go();
+    while (!events.done(event)) continue;
+  }
+  device.driver().must(device.driver().cuStreamDestroy, blocking);
+}
+
+TEST_CASE("an event is recorded of a copy only where another comes behind it", "[cuda][copies]") {
+  const DeviceUnderTest device;
+  const DeviceMemory memory(device.context, 64);
+  Driver driver = driver_under_test();
+  driver.cuEventRecord.function = record_or_refuse;
+  records = 0;
+  const PrimaryContext context(driver, 0);
+  LocalEvents events(context);
+  Copies copies(context, events);
+  Staging staging(context);
+  const auto block = staging.take(64);
+  int over = 0;
+  const auto start = [&] {
+    Copies::Copy copy;
+    copy.to_host = block.data();
+    copy.from = memory.address();
+    copy.bytes = 64;
+    copy.ended = [&](const std::exception_ptr&) { ++over; };
+    return copies.start(std::move(copy));
+  };
+  start();
+  while (over < 1) copies.poll();
+  CHECK(records == 0);
+
+  std::optional<HeldStream> held;
+  {
+    const Current current(context);
+    held.emplace(device);
+    const EventHandle let_go = events.record(device.stream.handle());
+    driver.must(driver.cuStreamWaitEvent, copies.stream(), let_go, 0U);
+  }
+  records = 0;
+  const auto first = start(), second = start();
+  copies.poll();
+  CHECK(records == 1);  // of the first, by the second
+  CHECK(over == 1);
+  CHECK(copies.order(*second, device.stream.handle()));
+  CHECK(records == 2);
+  copies.mark([&](const std::exception_ptr&) { ++over; });
+  CHECK(records == 2);
+  held->let_go();
+  while (over < 4) copies.poll();
+  CHECK(copies.idle());
 }
 
 TEST_CASE("a stream can be told to come after a copy once that is queued, and when it is over", "[cuda][copies]") {
@@ -254,6 +329,8 @@ TEST_CASE("what its user has queued is held until the device is done, also when 
           "[cuda][copies]") {
   FailedCopy test;
   const auto held = std::make_shared<int>();
+  test.copies.start(test.copy_with([](const std::exception_ptr&) {}));
+  test.copies.poll();  // queues it
   refuses = true;
   CHECK_THROWS_AS(test.copies.mark([held](const std::exception_ptr&) {}), CudaError);
   refuses = false;

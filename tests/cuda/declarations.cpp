@@ -71,6 +71,7 @@ SAME(cuCtxGetCurrent, ::cuCtxGetCurrent);
 SAME(cuCtxGetStreamPriorityRange, ::cuCtxGetStreamPriorityRange);
 SAME(cuStreamCreateWithPriority, ::cuStreamCreateWithPriority);
 SAME(cuStreamDestroy, ::cuStreamDestroy_v2);
+SAME(cuStreamGetFlags, ::cuStreamGetFlags);
 SAME(cuStreamQuery, ::cuStreamQuery);
 SAME(cuStreamSynchronize, ::cuStreamSynchronize);
 SAME(cuStreamWaitEvent, ::cuStreamWaitEvent);

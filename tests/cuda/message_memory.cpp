@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -289,8 +290,65 @@ void sender_leaves_and_frees(Communicator& world) {
 
 }  // namespace
 
+/// A rank frees what another cannot close now, whose stream waits for that very rank: it goes on, and the memory comes
+/// back when there is none left, for which the driver's refusal stands.
+void freed_later(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 100'000;
+  detail::RankDevice& own = CommunicatorAccess::engine(world)->device();
+  char word = 0;
+  if (world.rank() == 1) {
+    auto freed = std::make_optional<Buffer>(world, kBytes);
+    world.send(freed->span(), 0);
+    world.recv(std::span(&word, 1), 0, Tag{1});
+    freed.reset();
+    if (is_stand_in()) require(own.parked().size() == 1, "what is freed later");
+    world.send(std::span(&word, 1), 0, Tag{1});
+    const Buffer next(world, kBytes);
+    if (is_stand_in()) require(own.parked().empty(), "freed when there was no memory left");
+    put(device, next, 0, pattern(1, 1, kBytes));
+    world.send(next.span(), 0, Tag{2});
+  } else {
+    const Buffer first(world, kBytes), second(world, kBytes);
+    world.recv(first.span(), 1);
+    HeldStream held(device);
+    Work work = world.irecv(second.span(stream_of(device)), 1, Tag{2});
+    world.send(std::span(&word, 1), 1, Tag{1});
+    world.recv(std::span(&word, 1), 1, Tag{1});
+    held.let_go();
+    work.wait();
+    check(device, second, 0, pattern(1, 1, kBytes), "what came meanwhile");
+  }
+}
+
+/// To free memory waits for all of the device, where a stream waits for a rank that is waiting to hear of this one.
+void freed_beside_a_wait(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 100'000;
+  const Buffer buffer(world, kBytes);
+  auto other = std::make_optional<Buffer>(world, kBytes);
+  char word = 0;
+  if (world.rank() == 1) {
+    put(device, *other, 0, pattern(1, 1, kBytes));
+    HeldStream held(device);
+    device.copy(address_of(buffer), address_of(*other), kBytes);
+    Work work = world.isend(buffer.span(stream_of(device)), 0);
+    world.recv(std::span(&word, 1), 0, Tag{1});
+    held.let_go();
+    work.wait();
+  } else {
+    Work work = world.irecv(buffer.span(stream_of(device)), 1);
+    work.wait_on(stream_of(device));
+    other.reset();
+    world.send(std::span(&word, 1), 1, Tag{1});
+    check(device, buffer, 0, pattern(1, 1, kBytes), "what the stream waited for");
+  }
+}
+
 Acts message_memory() {
   return {
+      {"freed-beside-a-wait", freed_beside_a_wait},
+      {"freed-later", freed_later},
       {"on-either-side", on_either_side},
       {"before-any-context", before_any_context},
       {"coming-and-going", coming_and_going},

@@ -349,7 +349,7 @@ void copy_of_a_piece_hangs(Communicator& world) {
   if (world.rank() == 0) {
     HeldStream copies = hold_copies(world, device);
     Work sent = world.isend(buffer.span(), 1);
-    driver_refuses("cuEventRecord", 2, [&] { sent.wait(); });
+    driver_refuses("cuStreamQuery", 2, [&] { sent.wait(); });
     world.send(std::span(next), 1);
     copies.drain();
     world.send(std::span(&word, 1), 1, Tag{1});

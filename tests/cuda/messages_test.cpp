@@ -76,10 +76,24 @@ TEST_CASE("memory that is freed and allocated again is unmapped by the others fi
   check_messages(2, "registered");
 }
 
+TEST_CASE("memory is freed later where another's stream that has it mapped waits for who frees it",
+          "[cuda][messages]") {
+  if (!is_stand_in()) return check_messages(2, "freed-later");
+  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo cuMemAlloc:2:2)", MESSAGE_RANK, 2,
+                                        "freed-later", with_long_messages({"FAKECUDA_IMPLICIT_SYNC=1"}));
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
+TEST_CASE("memory is freed later where a stream waits for a rank that waits for who frees it", "[cuda][messages]") {
+  check_messages(2, "freed-beside-a-wait");
+}
+
 TEST_CASE("messages where to close others' memory waits for the device", "[cuda][messages][stand-in]") {
   if (!is_stand_in()) return;
   const std::string mode = "FAKECUDA_IMPLICIT_SYNC=1";
-  for (const char* const act : {"around", "many", "stream-waits", "both-streams-wait-for-streams"}) {
+  for (const char* const act : {"around", "many", "stream-waits", "both-streams-wait-for-streams", "most-streams-wait",
+                                "sender-is-behind-with-old-events"}) {
     for (const std::string& seed : seeds(0, 1)) check_messages(2, act, {mode, seed});
   }
   check_messages(4, "coming-and-going", {mode});

@@ -248,6 +248,39 @@ TEST_CASE("there are kernels for what the host's loops take, and for nothing els
   CHECK(!bench.reductions.find("float", "custom"));
 }
 
+TEST_CASE("all moves are made, whatever their number, places and lengths, and nothing else is touched",
+          "[cuda][reduction]") {
+  if (cuda::kernel_image().empty() && !is_stand_in()) return;
+  const Bench bench;
+  std::minstd_rand random(1);
+  const std::size_t half = bench.memory.bytes() / 2;
+  std::vector<std::byte> image(2 * half, kUntouched);
+  for (std::size_t i = 0; i < half; ++i) image[i] = static_cast<std::byte>(random() % 251);
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{7},
+                                  std::size_t{cuda::kMaxMoves}, std::size_t{cuda::kMaxMoves + 1}}) {
+    for (const std::size_t step : {std::size_t{1}, std::size_t{4}, std::size_t{16}}) {
+      INFO(count << " moves, at multiples of " << step);
+      std::vector<cuda::Move> moves;
+      std::vector<std::byte> after = image;
+      std::size_t to = half + step;
+      for (std::size_t m = 0; m < count; ++m) {
+        // One is long, so that not all threads of a device move it at once.
+        const std::size_t bytes = (m == 1 ? kManyBytes : random() % 2000) / step * step;
+        const std::size_t from = random() % (half - bytes) / step * step;
+        const cuda::Address base = bench.memory.address();
+        moves.push_back({reinterpret_cast<void*>(base + from), reinterpret_cast<void*>(base + to), bytes});
+        std::copy_n(image.begin() + static_cast<std::ptrdiff_t>(from), bytes,
+                    after.begin() + static_cast<std::ptrdiff_t>(to));
+        to += bytes + step * (1 + random() % 3);
+      }
+      REQUIRE(to < after.size());
+      bench.write(bench.memory.address(), image);
+      bench.reductions.move(moves, bench.stream.handle());
+      CHECK(bench.content(bench.memory.address(), after.size()) == after);
+    }
+  }
+}
+
 TEST_CASE("what is no image of kernels is refused", "[cuda][reduction]") {
   const DeviceUnderTest device;
   const std::byte nothing[64] = {};

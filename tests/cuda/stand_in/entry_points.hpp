@@ -30,6 +30,7 @@ RONDO_ENTRY(cuCtxGetCurrent, cuCtxGetCurrent);
 RONDO_ENTRY(cuCtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange);
 RONDO_ENTRY(cuStreamCreateWithPriority, cuStreamCreateWithPriority);
 RONDO_ENTRY(cuStreamDestroy, cuStreamDestroy_v2);
+RONDO_ENTRY(cuStreamGetFlags, cuStreamGetFlags);
 RONDO_ENTRY(cuStreamQuery, cuStreamQuery);
 RONDO_ENTRY(cuStreamSynchronize, cuStreamSynchronize);
 RONDO_ENTRY(cuStreamWaitEvent, cuStreamWaitEvent);

@@ -56,6 +56,21 @@ void check(const DivideArguments& a, int device) {
   check_elements<Format>(a.data, a.count, device);
 }
 
+void check_moves(const void* arguments, int device) {
+  const auto& a = *static_cast<const MoveArguments*>(arguments);
+  for (unsigned m = 0; m < a.count; ++m) {
+    check_access("kernel", address(a.moves[m].from), a.moves[m].bytes, device);
+    check_access("kernel", address(a.moves[m].to), a.moves[m].bytes, device);
+  }
+}
+
+HostKernel move() {
+  const auto run = [](const void* arguments, Lane lane) {
+    move_loop(*static_cast<const MoveArguments*>(arguments), lane);
+  };
+  return {"rondo_move", sizeof(MoveArguments), run, check_moves};
+}
+
 template <typename Format, typename Arguments, void (*loop)(const Arguments&, Lane)>
 HostKernel kernel(const char* name) {
   return {name, sizeof(Arguments),
@@ -116,7 +131,8 @@ std::vector<HostKernel> host_kernels() {
   kernel<Format_f32, DirectArguments, &direct_loop<Format_f32, Op_sum, AsItIs, 0, unroll>>( \
       "rondo_probe_sum_unroll_" #unroll),
   return {RONDO_CUDA_ARITHMETIC(FOLDS) RONDO_CUDA_ORDER(FOLDS) RONDO_CUDA_BITS(FOLDS) RONDO_CUDA_AVERAGES(AVERAGE)
-              RONDO_CUDA_QUOTIENTS(QUOTIENT) PROBE_SUM(4) PROBE_SUM(8) probe_spin(),
+              RONDO_CUDA_QUOTIENTS(QUOTIENT) PROBE_SUM(4) PROBE_SUM(8) move(),
+          probe_spin(),
           {"stand_in_spin", sizeof(SpinArguments), &spin, [](const void*, int) {}}};
 #undef FOLDS
 #undef AVERAGE

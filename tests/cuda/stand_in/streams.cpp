@@ -17,9 +17,8 @@
 namespace rondo::stand_in {
 namespace {
 
-void delay(std::minstd_rand& random) {
+void delay(std::minstd_rand::result_type word) {
   constexpr unsigned kMostMicroseconds = 300;
-  const auto word = random();
   if (word % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(word / 2 % kMostMicroseconds));
 }
 
@@ -57,7 +56,8 @@ void StreamState::queue_or_do(const std::function<void()>& work) {
 
 bool StreamState::idle() {
   const std::scoped_lock lock(mutex_);
-  return queue_.empty() && !busy_;
+  const bool notices = !delays_ || random_() % 2 == 0;
+  return queue_.empty() && !busy_ && notices;
 }
 
 void StreamState::synchronize() {
@@ -89,8 +89,9 @@ void StreamState::work_on() {
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
     busy_ = true;
+    const auto late = random_();
     lock.unlock();
-    if (delays_) rondo::stand_in::delay(random_);
+    if (delays_) rondo::stand_in::delay(late);
     work();
     work = nullptr;  // what it holds goes before anybody hears that it is done
     lock.lock();
@@ -170,7 +171,7 @@ void be_late() {
   // Not as late as the other processes of the same seed.
   static thread_local std::minstd_rand random(
       static_cast<std::minstd_rand::result_type>(machine().seed * 1000 + static_cast<unsigned>(::getpid())));
-  if (machine().seed != 0) delay(random);
+  if (machine().seed != 0) delay(random());
 }
 
 }  // namespace rondo::stand_in
@@ -203,6 +204,12 @@ Result cuStreamDestroy_v2(StreamHandle handle) {
   count_live(stream.device, "stream(s)", -1);
   stream.end();
   state.all.erase(handle);
+  return Result::success;
+}
+
+Result cuStreamGetFlags(StreamHandle stream, unsigned* flags) {
+  if (const Result result = entered_in_context("cuStreamGetFlags"); result != Result::success) return result;
+  *flags = stream_of(stream).blocking ? 0 : kStreamNonBlocking;
   return Result::success;
 }
 

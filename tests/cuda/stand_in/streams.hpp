@@ -27,6 +27,7 @@ struct StreamState {
   void queue(std::function<void()> work);
   /// The same of what an idle stream need not do itself: on a real driver a record of an event there is done at once.
   void queue_or_do(const std::function<void()>& work);
+  /// Where it is late it may say so a little late, too.
   bool idle();
   void synchronize();
   /// What becomes of it: false when it is so already.

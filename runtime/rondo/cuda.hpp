@@ -34,8 +34,9 @@ RONDO_EXPORT void copy_to(const std::shared_ptr<void>& memory, std::size_t bytes
 /// with the rank's number on this host (LOCAL_RANK), counted among those that it sees (CUDA_VISIBLE_DEVICES), from 0
 /// again where there are more ranks. Not set to anything.
 ///
-/// Its end waits until all have unmapped it: for those who compute elsewhere 10 seconds at the most, then it is kept
-/// and the log says so. This rank's part in the job goes on until then.
+/// Its end waits 100 ms at the most for all to unmap it. What is not unmapped then is freed when the next buffer ends,
+/// or when the next finds no memory left, which waits for that for 10 s at the most, or at the end of this rank's part
+/// in the job; what cannot be freed even then the log names.
 template <Element T>
 class buffer {
  public:

@@ -274,9 +274,10 @@ void long_truncated(Communicator& world) {
   check(device, buffer, 0, pattern(0, 0, kLong), "what came after one that did not fit");
 }
 
-/// Starts a message, drives it until pieces are on their way here, and gives it up.
-void give_up(const std::function<Work()>& start) {
+/// Starts a message, drives it until pieces are on their way here, and gives it up. It cannot come to its end before.
+void give_up(Communicator& world, const DeviceUnderTest& device, const std::function<Work()>& start) {
   struct ChangedItsMind : std::exception {};
+  const HeldStream held = hold_copies(world, device);
   const std::size_t before = most_pinned();
   try {
     Work given_up = start();
@@ -294,7 +295,7 @@ void long_taken_back(Communicator& world, int who) {
     put(device, buffer, 0, pattern(0, 0, kLong));
     const auto start = [&] { return world.isend(buffer.span(stream_of(device)), 1); };
     if (who == 0) {
-      give_up(start);
+      give_up(world, device, start);
     } else {
       start().wait();
     }
@@ -303,7 +304,7 @@ void long_taken_back(Communicator& world, int who) {
   }
   const auto start = [&] { return world.irecv(buffer.span(stream_of(device)), 0); };
   if (who == 1) {
-    give_up(start);
+    give_up(world, device, start);
   } else {
     refused(Errc::peer_failed, "the sender gave the message up", [&] { start().wait(); });
   }

@@ -38,6 +38,19 @@ void many_at_a_time(Communicator& world, const Options& options) {
   all.check("many at a time");
 }
 
+/// By one kernel of the first rank's where all share a device: no copy of the driver's is made.
+void moved_at_once(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 1000;
+  const auto size = static_cast<std::size_t>(world.size());
+  const rondo::cuda::buffer<std::byte> in(world, kBytes), out(world, kBytes * size);
+  device.fill(address_of(in), kBytes, static_cast<std::byte>(world.rank() + 1));
+  all_gather(world, in.span(stream_of(device)), out.span(stream_of(device)));
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    require(device.holds(address_of(out) + rank * kBytes, kBytes, static_cast<std::byte>(rank + 1)), "what was moved");
+  }
+}
+
 void many_direct(Communicator& world) { many_at_a_time(world, {Algorithm::sliced}); }
 
 void many_by_messages(Communicator& world) { many_at_a_time(world, {Algorithm::ring}); }
@@ -324,6 +337,7 @@ Acts collective_blocks() {
       {"unmappable", unmappable},
       {"misaligned", misaligned},
       {"default-streams", default_streams},
+      {"moved-at-once", moved_at_once},
       {"many-direct", many_direct},
       {"many-by-messages", many_by_messages},
       {"communicators-apart", communicators_apart},

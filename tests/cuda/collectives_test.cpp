@@ -363,6 +363,11 @@ TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", 
   CHECK_THAT(ended.out, ContainsSubstring("cuLaunchKernel: got CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
 }
 
+TEST_CASE("what one rank moves for all is no copy of the driver's", "[cuda][collectives][stand-in]") {
+  if (!HAS_KERNELS || !is_stand_in()) return;
+  check_ranks(COLLECTIVE_RANK, 3, "moved-at-once", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
+}
+
 TEST_CASE("a collective that failed on devices keeps no events", "[cuda][collectives][stand-in]") {
   if (!HAS_KERNELS || !is_stand_in()) return;
   const auto ended = run_ranks(COLLECTIVE_RANK, 3, "events-come-back", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});

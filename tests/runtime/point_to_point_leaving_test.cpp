@@ -1,7 +1,9 @@
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -112,4 +114,32 @@ TEST_CASE("a rank that leaves by an exception ends the others at once", "[runtim
   CHECK(outcomes[0].code == Errc::peer_failed);
   CHECK(outcomes[2].code == Errc::peer_failed);
   CHECK(outcomes[0].error.find("left by an exception") != std::string::npos);
+}
+
+TEST_CASE("a long message of a collective to a rank that has destroyed the communicator fails it on all",
+          "[runtime][p2p][errors]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  std::array<Outcome, 3> heard;
+  const auto outcomes = try_ranks(
+      3,
+      [&](Communicator& world) {
+        Communicator part = world.subgroup({0, 1, 2});
+        if (world.rank() == 1) part = Communicator();
+        std::vector<int> data(100'000);  // offered, not sent at once
+        try {
+          if (part) broadcast(part, std::span(data), 0, {Algorithm::chain, 1 << 20});
+        } catch (const Error& error) {
+          heard.at(static_cast<std::size_t>(world.rank())) = {error.what(), error.code()};
+        }
+        barrier(world);  // nobody leaves before
+      },
+      config);
+  for (const Outcome& outcome : outcomes) CHECK_FALSE(outcome.failed());
+  for (const std::size_t rank : {0, 2}) {
+    CHECK(heard.at(rank).code == Errc::peer_failed);
+    CHECK_THAT(heard.at(rank).error,
+               Catch::Matchers::StartsWith("rondo: rank " + std::to_string(rank) +
+                                           ": broadcast #1: rank 1 has destroyed the communicator"));
+  }
 }

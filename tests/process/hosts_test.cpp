@@ -167,6 +167,16 @@ TEST_CASE("every collective is right on two hosts, short and long", "[process][h
   CHECK(count(ended.out, "not shared") == 0);
 }
 
+TEST_CASE("a rank that sleeps is woken by whoever speaks, of its host or of another", "[process][hosts]") {
+  if (!hosts_can_be_had()) return;
+  const auto ended =
+      run_on_hosts({{0, 1}, {2}}, {"env MEETING_MODE=turns RONDO_TIMEOUT=20 RONDO_SPIN=0 RONDO_YIELD=0 " MEETING_RANK});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, !ContainsSubstring("another rank spoke"));
+  CHECK_THAT(ended.out, ContainsSubstring("slept ") && !ContainsSubstring("slept 0 times"));
+}
+
 TEST_CASE("a rank that is alone on its host allocates for itself, and the benchmark says so", "[process][hosts]") {
   if (!hosts_can_be_had()) return;
   const auto ended =

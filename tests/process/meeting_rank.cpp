@@ -1,6 +1,8 @@
 // A rank that meets the others, adds up what they have, and says so: meeting_rank [METHOD RANK SIZE]. With MEETING_MODE
 // garbage it first writes what no rank sends to every socket on which it listens itself; with once it ends with status
-// 9 in the first attempt; with twice it makes a second world beside the first.
+// 9 in the first attempt; with twice it makes a second world beside the first; with turns rank 0 hears of the others,
+// of each in turn, a hundred times, and says how often it slept.
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cstdio>
@@ -36,10 +38,37 @@ int send_garbage() {
   return reached;
 }
 
+long sleeps() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return used.ru_nvcsw;
+}
+
+/// Whom rank 0 asks for a word, sends it; rank 0 waits for whoever does.
+void take_turns(rondo::Communicator& world) {
+  constexpr int kTurns = 100;
+  const auto word = [](int& value) { return std::span(&value, 1); };
+  const long before = sleeps();
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (int other = 1; other < world.size(); ++other) {
+      int value = other;
+      if (world.rank() == other) {
+        world.recv(word(value), 0);
+        world.send(word(value), 0);
+      } else if (world.rank() == 0) {
+        world.send(word(value), other);
+        if (world.recv(word(value), rondo::any_source).source != other) std::printf("another rank spoke\n");
+      }
+    }
+  }
+  if (world.rank() == 0) std::printf("slept %ld times\n", sleeps() - before);
+}
+
 int run(const rondo::InitOptions& options, std::string_view mode) {
   auto world = rondo::init(options);
   if (mode == "once" && std::string_view(std::getenv("RONDO_ATTEMPT")) == "0" && world.rank() == 1) std::_Exit(9);
   if (mode == "twice") (void)rondo::init(options);
+  if (mode == "turns") take_turns(world);
   if (mode == "garbage") std::printf("garbage to %d\n", send_garbage());
   std::vector<int> sum(1000, world.rank() + 1);
   for (int i = 0; i < 3; ++i) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -104,6 +106,35 @@ TEST_CASE("the log and the benchmark say which way long messages go, and why", "
   CHECK_THAT(refused, ContainsSubstring("rank 1: shm, connected from here" + why) ||
                           ContainsSubstring("rank 1: shm, connected from there" + why));
   CHECK_THAT(refused, !ContainsSubstring("by process_vm_readv"));
+}
+
+TEST_CASE("ranks that do not see each other's processes share memory all the same", "[process][unshared]") {
+  std::vector<std::string> words{"unshare", "--pid", "--fork", "--kill-child"};
+  if (::geteuid() != 0) words.insert(words.begin() + 1, {"--user", "--map-root-user"});
+  const auto on_two = [&](std::vector<std::string> program) {
+    std::vector<std::string> all{"-n", "2", "-x", "RONDO_LOG=info", "--"};
+    all.insert(all.end(), words.begin(), words.end());
+    all.insert(all.end(), program.begin(), program.end());
+    return launch(all);
+  };
+  if (on_two({"true"}).status != 0) {
+    WARN("skipped: no namespace of processes can be had here");
+    return;
+  }
+  const auto ended = on_two({RONDO_BENCH, "latency", "--sizes", "100K", "-i", "3"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring("# Out of bounds values : 0 OK") &&
+                            ContainsSubstring("# shm: all pairs, long messages through the ring: the other process is "
+                                              "not seen from here\n"));
+}
+
+TEST_CASE("ranks that are to share memory and cannot fail, and say why", "[process][unshared]") {
+  const auto ended = launch({"-n", "3", "-x", "RONDO_TRANSPORT=shm", "--", UNSHARED_RANK, "files-before", "0"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err, ContainsSubstring("RONDO_TRANSPORT=shm, but there is no shared memory: limit of file sizes "
+                                          "(ulimit -f): File too large"));
 }
 
 TEST_CASE("the log says once that memory can be read no more, and why", "[process][unshared]") {

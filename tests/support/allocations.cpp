@@ -1,8 +1,7 @@
 #include "tests/support/allocations.hpp"
 
+#include <cerrno>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 
 namespace {
 
@@ -16,19 +15,32 @@ long allocations() noexcept { return calls; }
 
 }  // namespace rondo::testing
 
-// The other forms come down to these.
-void* operator new(std::size_t bytes) {
+// The C library's own, and for the whole program these instead; operator new comes down to them.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);
+void* __libc_calloc(std::size_t count, std::size_t bytes);
+void* __libc_realloc(void* memory, std::size_t bytes);
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);
+
+void* malloc(std::size_t bytes) noexcept {
   ++calls;
-  if (void* const memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
+  return __libc_malloc(bytes);
 }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
+void* calloc(std::size_t count, std::size_t bytes) noexcept {
   ++calls;
-  const auto align = static_cast<std::size_t>(alignment);
-  if (void* const memory = std::aligned_alloc(align, (bytes + align - 1) / align * align)) return memory;
-  throw std::bad_alloc();
+  return __libc_calloc(count, bytes);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void* realloc(void* memory, std::size_t bytes) noexcept {
+  ++calls;
+  return __libc_realloc(memory, bytes);
+}
+void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
+  ++calls;
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept { return memalign(alignment, bytes); }
+int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) noexcept {
+  *memory = memalign(alignment, bytes);
+  return *memory ? 0 : ENOMEM;
+}
+}

@@ -128,13 +128,8 @@ class Peer final : public Sink {
 
   /// What it takes to keep a message beside its payload.
   static constexpr std::uint64_t kFrameCost = 256;
-  /// What an eager message takes of the window. A leaf that waits for nobody may be many collectives ahead: no more of
-  /// their messages go before any has been consumed than a cache can keep.
-  std::uint64_t cost_of(const FrameHeader& header) const noexcept {
-    constexpr std::uint64_t kMostAhead = 1024;
-    const std::uint64_t least = header.context == FrameHeader::collective ? window_ / kMostAhead : 0;
-    return std::max(header.bytes + kFrameCost, least);
-  }
+  /// What an eager message takes of the window.
+  static constexpr std::uint64_t cost_of(const FrameHeader& header) noexcept { return header.bytes + kFrameCost; }
 
  private:
   struct ControlFrame;

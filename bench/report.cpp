@@ -60,16 +60,27 @@ Json to_json(const std::vector<Carrier>& carriers) {
   return all;
 }
 
+Json to_json(const std::optional<DeviceFigures>& device) {
+  if (!device) return nullptr;
+  return {
+      {"name", device->name},
+      {"stand_in", device->stand_in},
+      {"copy_bytes", device->copy_bytes},
+      {"copy_GBps", device->copy_GBps},
+  };
+}
+
 }  // namespace
 
 void write_json(std::ostream& to, const std::string& version, int ranks, const Ways& ways,
-                const std::vector<Result>& results) {
+                const std::optional<DeviceFigures>& device, const std::vector<Result>& results) {
   Json rows = Json::array();
   for (const Result& result : results) rows.push_back(to_json(result));
   const Json report = {
       {"version", version},
       {"ranks", ranks},
       {"carriers", to_json(ways.carriers)},
+      {"device", to_json(device)},
       {"device_carriers", to_json(ways.device_carriers)},
       {"unshared", to_json(ways.unshared)},
       {"results", std::move(rows)},
@@ -111,8 +122,9 @@ void check_reports(const Settings& settings) {
   check_plot(settings.plot);
 }
 
-void write_reports(const Settings& settings, int ranks, const Ways& ways, const std::vector<Result>& results) {
-  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, ways, results); });
+void write_reports(const Settings& settings, int ranks, const Ways& ways, const std::optional<DeviceFigures>& device,
+                   const std::vector<Result>& results) {
+  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, ways, device, results); });
   write_file(settings.csv, [&](std::ostream& to) { write_csv(to, results); });
   if (!settings.plot.empty()) draw(settings.plot, ranks, results);
 }

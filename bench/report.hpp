@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -8,17 +9,18 @@
 #include <fmt/format.h>
 
 #include "bench/carriers.hpp"
+#include "bench/device_figures.hpp"
 #include "bench/result.hpp"
 #include "bench/settings.hpp"
 
 namespace rondo::bench {
 
-/// {"version":..., "ranks":..., "carriers":[...], "device_carriers":[...], "unshared":{...}, "results":[...]}; a
-/// carrier's `reason` is null where nothing is better, its `long_messages` where they go as others do, what of
-/// `unshared` is shared, or not asked for; `wrong` where results were not checked, `call_us`, `enqueue_us` and
-/// `copy_percent` where they were not on devices.
+/// {"version":..., "ranks":..., "carriers":[...], "device":{...}, "device_carriers":[...], "unshared":{...},
+/// "results":[...]}; a carrier's `reason` is null where nothing is better, its `long_messages` where they go as others
+/// do, what of `unshared` is shared, or not asked for; `wrong` where results were not checked, `device`, `call_us`,
+/// `enqueue_us` and `copy_percent` where they were not on devices.
 void write_json(std::ostream& to, const std::string& version, int ranks, const Ways& ways,
-                const std::vector<Result>& results);
+                const std::optional<DeviceFigures>& device, const std::vector<Result>& results);
 
 /// A line of names, then a line per result.
 void write_csv(std::ostream& to, const std::vector<Result>& results);
@@ -41,6 +43,7 @@ void write_file(const std::string& path, Writer&& write) {
 }
 
 /// Writes the files that the settings name. Throws std::runtime_error.
-void write_reports(const Settings& settings, int ranks, const Ways& ways, const std::vector<Result>& results);
+void write_reports(const Settings& settings, int ranks, const Ways& ways, const std::optional<DeviceFigures>& device,
+                   const std::vector<Result>& results);
 
 }  // namespace rondo::bench

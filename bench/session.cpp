@@ -137,7 +137,7 @@ std::vector<Result> run_sizes(Fabric& fabric, const Subject& subject, const Sett
 int run_subject(Fabric& fabric, const Subject& subject, const Settings& settings) {
   check_against(settings, fabric.size());
   const std::vector<Result> results = run_sizes(fabric, subject, settings);
-  if (fabric.rank() == 0) write_reports(settings, fabric.size(), subject.ways, results);
+  if (fabric.rank() == 0) write_reports(settings, fabric.size(), subject.ways, subject.device, results);
   return exit_status(results);
 }
 

@@ -61,16 +61,16 @@ struct Collector {
   BufferPlace place;
   Field& field;
 
-  void add(std::string name, std::string variant, Path path, Command command, bool only_crowded = false,
+  void add(std::string name, std::string variant, Path path, Command command, Ranks made_for = Ranks::any,
            bool (*has)(const Loop&) = nullptr) const {
     if (!contains(paths, path)) return;
     if (place == BufferPlace::device) command.words = std::move(command.words) + Words{"--device", "cuda"};
-    field.contenders.push_back({std::move(name), std::move(variant), path, std::move(command), only_crowded, has});
+    field.contenders.push_back({std::move(name), std::move(variant), path, std::move(command), made_for, has});
   }
   /// Told no path, on one host, where it takes this one.
   void add_untold(const std::string& name, const std::string& variant, Path taken, const Command& command,
-                  bool only_crowded = false) const {
-    for (const Path path : {taken, Path::untold}) add(name, variant, path, command, only_crowded);
+                  Ranks made_for = Ranks::any) const {
+    for (const Path path : {taken, Path::untold}) add(name, variant, path, command, made_for);
   }
   void miss(std::string name, std::string why) const { field.absent.push_back({std::move(name), std::move(why)}); }
 };
@@ -88,18 +88,31 @@ void add_open_mpi(const Collector& to) {
   const Words yielding{"--mca", "mpi_yield_when_idle", "1"};
   const Words tcp{"--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"};
   to.add_untold("openmpi", "default", Path::shm, command({}));
-  to.add_untold("openmpi", "yield", Path::shm, command(yielding), true);
+  to.add_untold("openmpi", "yield", Path::shm, command(yielding), Ranks::more_than_cores);
   to.add("openmpi", "default", Path::tcp, command(tcp));
-  to.add("openmpi", "yield", Path::tcp, command(tcp + yielding), true);
+  to.add("openmpi", "yield", Path::tcp, command(tcp + yielding), Ranks::more_than_cores);
 
   if (!contains(to.paths, Path::shm) && !contains(to.paths, Path::untold)) return;
+  // Components for ranks of one host that it does not take by itself.
+  struct Component {
+    const char* name;
+    Ranks made_for;
+  };
   const auto info = find_on_path("ompi_info");
-  if (!info) return to.miss("openmpi (xhc)", "ompi_info, which tells whether there is xhc, is not on PATH");
-  if (output_of({*info}).find("coll: xhc") == std::string::npos)
-    return to.miss("openmpi (xhc)", "ompi_info names no component coll: xhc");
-  const Words xhc{"--mca", "coll_xhc_priority", "100"};
-  to.add_untold("openmpi", "xhc", Path::shm, command(xhc));
-  to.add_untold("openmpi", "xhc+yield", Path::shm, command(xhc + yielding), true);
+  const std::string has = info ? output_of({*info}) : "";
+  for (const auto& [name, made_for] : {Component{"xhc", Ranks::any}, Component{"sm", Ranks::up_to_cores}}) {
+    if (has.find(fmt::format("coll: {} ", name)) == std::string::npos) {
+      const char* const why = info ? "ompi_info names no component coll: {0}"
+                                   : "ompi_info, which tells whether there is {0}, is not on PATH";
+      to.miss(fmt::format("openmpi ({})", name), fmt::format(fmt::runtime(why), name));
+      continue;
+    }
+    const Words first{"--mca", fmt::format("coll_{}_priority", name), "100"};
+    to.add_untold("openmpi", name, Path::shm, command(first), made_for);
+    if (made_for == Ranks::up_to_cores) continue;
+    to.add_untold("openmpi", fmt::format("{}+yield", name), Path::shm, command(first + yielding),
+                  Ranks::more_than_cores);
+  }
 }
 
 void add_mpich(const Collector& to) {
@@ -131,8 +144,8 @@ void add_mpich(const Collector& to) {
     }
     Variables with_tcp = tcp;
     with_tcp.emplace_back(variable, "1");
-    to.add_untold("mpich", name, Path::shm, command({{variable, "1"}}), true);
-    to.add("mpich", name, Path::tcp, command(with_tcp), true);
+    to.add_untold("mpich", name, Path::shm, command({{variable, "1"}}), Ranks::more_than_cores);
+    to.add("mpich", name, Path::tcp, command(with_tcp), Ranks::more_than_cores);
   }
 }
 
@@ -155,7 +168,7 @@ void add_torch(const Collector& to) {
   const char* const asks = "import importlib.util; print(importlib.util.find_spec('torch') is not None)";
   if (!python || output_of({*python, "-c", asks}) != "True\n") return to.miss("torch", "python3 has no torch");
   for (const Path path : {Path::tcp, Path::untold}) {
-    to.add("torch", "gloo", path, {{*python, *loop, "-n", "RANKS"}, {}}, false, has_torch_form);
+    to.add("torch", "gloo", path, {{*python, *loop, "-n", "RANKS"}, {}}, Ranks::any, has_torch_form);
   }
 }
 
@@ -164,14 +177,15 @@ void add_sockets(const Collector& to) {
 }
 
 void add_memory(const Collector& to) {
-  to.add(std::string(kMemory), "bare", Path::shm, {{own_path(), "raw", "memory-loops", "-n", "RANKS"}, {}}, false,
+  to.add(std::string(kMemory), "bare", Path::shm, {{own_path(), "raw", "memory-loops", "-n", "RANKS"}, {}}, Ranks::any,
          has_bare_form);
 }
 
 void add_model(const Collector& to) {
   for (const Path path : {Path::shm, Path::tcp}) {
     to.add(std::string(kModel), "bound", path,
-           {{own_path(), "raw", "model-loops", std::string(to_string(path)), "-n", "RANKS"}, {}}, false, has_model);
+           {{own_path(), "raw", "model-loops", std::string(to_string(path)), "-n", "RANKS"}, {}}, Ranks::any,
+           has_model);
   }
 }
 

@@ -29,13 +29,16 @@ enum class BufferPlace {
   device,     ///< all are in the memory of the ranks' CUDA devices
 };
 
+/// How many ranks a way to run a library is made for.
+enum class Ranks { any, up_to_cores, more_than_cores };
+
 /// One way to run one library on one path.
 struct Contender {
   std::string name;     ///< "openmpi"
   std::string variant;  ///< "default", "yield"; of a library's variants the best counts, in each cell
   Path path = Path::shm;
-  Command command;                     ///< the word RANKS stands for their number; the loops come behind it
-  bool only_crowded = false;           ///< made for more ranks than cores
+  Command command;  ///< the word RANKS stands for their number; the loops come behind it
+  Ranks made_for = Ranks::any;
   bool (*has)(const Loop&) = nullptr;  ///< which loops it can run; all
 
   Command command_for(int ranks, const LoopSettings& loops) const;

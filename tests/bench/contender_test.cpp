@@ -37,6 +37,11 @@ class Programs {
   std::string before_ = std::getenv("PATH");
 };
 
+const char* text_of(Ranks ranks) {
+  if (ranks == Ranks::any) return "";
+  return ranks == Ranks::more_than_cores ? ", crowded" : ", not crowded";
+}
+
 /// As `compare` names them, without the folders of the programs.
 std::vector<std::string> commands(const std::string& peer, Path path) {
   std::vector<std::string> texts;
@@ -46,7 +51,7 @@ std::vector<std::string> commands(const std::string& peer, Path path) {
     for (std::string& word : command.words) {
       if (word.front() == '/') word = std::filesystem::path(word).filename();
     }
-    texts.push_back(fmt::format("{}{}: {}", one.variant, one.only_crowded ? ", crowded" : "", command.text()));
+    texts.push_back(fmt::format("{}{}: {}", one.variant, text_of(one.made_for), command.text()));
   }
   return texts;
 }
@@ -62,7 +67,7 @@ Texts absences(const std::string& peer, Path path) {
 
 }  // namespace
 
-TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, with xhc where it has that",
+TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, with what it has for one host",
           "[bench]") {
   const Programs programs;
   for (const char* name : {"rondo-run", "mpirun.openmpi", "openmpi_loop"}) programs.add(name);
@@ -78,15 +83,18 @@ TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, 
 
   CHECK(absences("openmpi", Path::tcp).empty());
   CHECK(absences("openmpi", Path::shm) ==
-        Texts{"openmpi (xhc): ompi_info, which tells whether there is xhc, is not on PATH"});
-  programs.add("ompi_info", "MCA coll: basic");
+        Texts{"openmpi (xhc): ompi_info, which tells whether there is xhc, is not on PATH",
+              "openmpi (sm): ompi_info, which tells whether there is sm, is not on PATH"});
+  programs.add("ompi_info", "MCA coll: smart (MCA v2.1.0)");
   CHECK(commands("openmpi", Path::shm) == plain);
-  CHECK(absences("openmpi", Path::untold) == Texts{"openmpi (xhc): ompi_info names no component coll: xhc"});
-  programs.add("ompi_info", "MCA coll: xhc");
-  const std::string xhc = "--mca coll_xhc_priority 100 ";
+  CHECK(absences("openmpi", Path::untold) == Texts{"openmpi (xhc): ompi_info names no component coll: xhc",
+                                                   "openmpi (sm): ompi_info names no component coll: sm"});
+  programs.add("ompi_info", "MCA coll: xhc (MCA v2.1.0), MCA coll: sm (MCA v2.1.0)");
+  const std::string xhc = "--mca coll_xhc_priority 100 ", sm = "--mca coll_sm_priority 100 ";
   Texts all = plain;
   all.push_back("xhc: " + run + xhc + loop);
   all.push_back("xhc+yield, crowded: " + run + xhc + yield + loop);
+  all.push_back("sm, not crowded: " + run + sm + loop);
   CHECK(commands("openmpi", Path::shm) == all);
   CHECK(absences("openmpi", Path::shm).empty());
 }

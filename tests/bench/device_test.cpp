@@ -135,6 +135,8 @@ TEST_CASE("where the ways differ by pair, so does the report", "[bench][cuda][st
                  ContainsSubstring("\n# memory of devices, shared device: 0-2\n") &&
                  ContainsSubstring("host: 1-2 (device 1 does not reach device 0)\n"));
   const auto report = nlohmann::json::parse(std::ifstream(json));
+  CHECK(report["device"]["stand_in"] == true);
+  CHECK(report["device"]["copy_GBps"] > 0);
   CHECK(report["device_carriers"].at(1).dump() ==
         R"({"long_messages":null,"pairs":[[0,2]],"reason":null,"transport":"shared device"})");
 }

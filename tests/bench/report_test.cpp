@@ -50,15 +50,16 @@ TEST_CASE("the JSON report has the documented names, in their order", "[bench]")
              {{{"shm", "", {{0, 1}}, "by process_vm_readv"}, {"tcp", "another host", {{0, 2}, {1, 2}}}},
               {{"PCIe", "", {{0, 2}}}},
               {"no memory", "none either", 4096}},
-             {example(), example()});
+             DeviceFigures{"A100", false, 1024, 1555.5}, {example(), example()});
   const auto report = nlohmann::ordered_json::parse(text.str());
   CHECK(keys(report) ==
-        std::vector<std::string>{"version", "ranks", "carriers", "device_carriers", "unshared", "results"});
+        std::vector<std::string>{"version", "ranks", "carriers", "device", "device_carriers", "unshared", "results"});
   CHECK(report["version"] == "1.2.3");
   CHECK(report["ranks"] == 4);
   CHECK(report["carriers"].dump() ==
         R"([{"transport":"shm","reason":null,"long_messages":"by process_vm_readv","pairs":[[0,1]]},)"
         R"({"transport":"tcp","reason":"another host","long_messages":null,"pairs":[[0,2],[1,2]]}])");
+  CHECK(report["device"].dump() == R"({"name":"A100","stand_in":false,"copy_bytes":1024,"copy_GBps":1555.5})");
   CHECK(report["device_carriers"].dump() ==
         R"([{"transport":"PCIe","reason":null,"long_messages":null,"pairs":[[0,2]]}])");
   CHECK(report["unshared"].dump() == R"({"collectives":"no memory","buffers":"none either","buffers_from":4096})");
@@ -105,7 +106,7 @@ TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
   Result result = example();
   result.wrong.reset();
   std::ostringstream text;
-  write_json(text, "1.2.3", 4, {}, {result});
+  write_json(text, "1.2.3", 4, {}, {}, {result});
   CHECK(nlohmann::json::parse(text.str())["results"][0]["wrong"].is_null());
   CHECK_THAT(table_row(result), ContainsSubstring("N/A"));
   CHECK_THAT(table_foot({result}), ContainsSubstring("# Out of bounds values : N/A"));
@@ -113,11 +114,13 @@ TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
 
 TEST_CASE("what was not on devices has neither their columns nor their fields", "[bench]") {
   Result result = example();
-  const auto reported = [&](const char* name) {
+  const auto report = [&] {
     std::ostringstream text;
-    write_json(text, "1.2.3", 4, {}, {result});
-    return nlohmann::json::parse(text.str())["results"][0][name];
+    write_json(text, "1.2.3", 4, {}, {}, {result});
+    return nlohmann::json::parse(text.str());
   };
+  const auto reported = [&](const char* name) { return report()["results"][0][name]; };
+  CHECK(report()["device"].is_null());
   CHECK(reported("copy_percent").is_null());
   CHECK(reported("call_us").is_null());
   CHECK(reported("enqueue_us").is_null());

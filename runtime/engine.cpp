@@ -23,8 +23,9 @@ constexpr Duration kShortSleep = std::chrono::milliseconds(20);
 constexpr Duration kDeviceSleep = std::chrono::microseconds(20);
 constexpr Duration kLeaveTimeout = std::chrono::seconds(1);
 // Memory for unexpected messages that is kept for the next ones, at the most.
-constexpr std::size_t kKeptMessages = 4096;
 constexpr std::size_t kKeptBytes = std::size_t{16} << 20;
+
+std::size_t kept_bytes(const Unexpected& memory) { return sizeof memory + memory.payload.capacity(); }
 
 }  // namespace
 
@@ -110,13 +111,13 @@ std::unique_ptr<Unexpected> Engine::take_unexpected_memory() {
   if (unexpected_memory_.empty()) return std::make_unique<Unexpected>();
   auto memory = std::move(unexpected_memory_.back());
   unexpected_memory_.pop_back();
-  unexpected_bytes_ -= memory->payload.capacity();
+  unexpected_bytes_ -= kept_bytes(*memory);
   return memory;
 }
 
 void Engine::give_unexpected_memory(std::unique_ptr<Unexpected> memory) {
-  const std::size_t bytes = memory->payload.capacity();
-  if (unexpected_memory_.size() >= kKeptMessages || bytes > kKeptBytes - unexpected_bytes_) return;
+  const std::size_t bytes = kept_bytes(*memory);
+  if (bytes > kKeptBytes - unexpected_bytes_) return;
   unexpected_bytes_ += bytes;
   memory->complete = false;
   memory->claimed_by = nullptr;

@@ -160,7 +160,7 @@ void Peer::announce(SendMessage& message) {
 }
 
 bool Peer::send_now(EagerHeader header, std::span<const std::byte> payload) {
-  const std::uint64_t cost = payload.size() + kFrameCost;
+  const std::uint64_t cost = cost_of(payload.size());
   if (!link_ || gone_ || cost > credit_ || payload.size() > eager_limit_ || !link_->send_now(header, payload))
     return false;
   credit_ -= cost;
@@ -227,7 +227,7 @@ Peer::Received Peer::receive_soon(EagerHeader wanted, bool any_tag, std::span<st
   const Received received{true, Tag{found->header.tag()}, found->payload.size()};
   copy_short(found->payload, buffer.data());
   link_->take_arrived();
-  consumed(received.bytes + kFrameCost);
+  consumed(cost_of(received.bytes));
   return received;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -129,7 +128,8 @@ class Peer final : public Sink {
   /// What it takes to keep a message beside its payload.
   static constexpr std::uint64_t kFrameCost = 256;
   /// What an eager message takes of the window.
-  static constexpr std::uint64_t cost_of(const FrameHeader& header) noexcept { return header.bytes + kFrameCost; }
+  static constexpr std::uint64_t cost_of(const FrameHeader& header) noexcept { return cost_of(header.bytes); }
+  static constexpr std::uint64_t cost_of(std::uint64_t payload_bytes) noexcept { return payload_bytes + kFrameCost; }
 
  private:
   struct ControlFrame;

@@ -133,8 +133,7 @@ void measure_round(const ComparisonPlan& plan, int cores, CoreDistance& distance
     for (const Path path : plan.paths) {
       for (Entry& entry : entries) {
         const Contender& contender = entry.contender;
-        const Ranks not_these = ranks > cores ? Ranks::up_to_cores : Ranks::more_than_cores;
-        if (contender.path != path || contender.made_for == not_these) continue;
+        if (contender.path != path || !contender.is_made_for(ranks, cores)) continue;
         std::vector<Loop> loops = loops_for(plan, ranks);
         if (contender.has) std::erase_if(loops, [&](const Loop& loop) { return !contender.has(loop); });
         const auto command = [&](const std::vector<Loop>& some) {

@@ -61,7 +61,7 @@ struct Collector {
   BufferPlace place;
   Field& field;
 
-  void add(std::string name, std::string variant, Path path, Command command, Ranks made_for = Ranks::any,
+  void add(std::string name, std::string variant, Path path, Command command, Crowd made_for = Crowd::any,
            bool (*has)(const Loop&) = nullptr) const {
     if (!contains(paths, path)) return;
     if (place == BufferPlace::device) command.words = std::move(command.words) + Words{"--device", "cuda"};
@@ -69,7 +69,7 @@ struct Collector {
   }
   /// Told no path, on one host, where it takes this one.
   void add_untold(const std::string& name, const std::string& variant, Path taken, const Command& command,
-                  Ranks made_for = Ranks::any) const {
+                  Crowd made_for = Crowd::any) const {
     for (const Path path : {taken, Path::untold}) add(name, variant, path, command, made_for);
   }
   void miss(std::string name, std::string why) const { field.absent.push_back({std::move(name), std::move(why)}); }
@@ -88,30 +88,30 @@ void add_open_mpi(const Collector& to) {
   const Words yielding{"--mca", "mpi_yield_when_idle", "1"};
   const Words tcp{"--mca", "pml", "ob1", "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo"};
   to.add_untold("openmpi", "default", Path::shm, command({}));
-  to.add_untold("openmpi", "yield", Path::shm, command(yielding), Ranks::more_than_cores);
+  to.add_untold("openmpi", "yield", Path::shm, command(yielding), Crowd::oversubscribed);
   to.add("openmpi", "default", Path::tcp, command(tcp));
-  to.add("openmpi", "yield", Path::tcp, command(tcp + yielding), Ranks::more_than_cores);
+  to.add("openmpi", "yield", Path::tcp, command(tcp + yielding), Crowd::oversubscribed);
 
   if (!contains(to.paths, Path::shm) && !contains(to.paths, Path::untold)) return;
   // Components for ranks of one host that it does not take by itself.
   struct Component {
     const char* name;
-    Ranks made_for;
+    Crowd made_for;
   };
   const auto info = find_on_path("ompi_info");
-  const std::string has = info ? output_of({*info}) : "";
-  for (const auto& [name, made_for] : {Component{"xhc", Ranks::any}, Component{"sm", Ranks::up_to_cores}}) {
-    if (has.find(fmt::format("coll: {} ", name)) == std::string::npos) {
-      const char* const why = info ? "ompi_info names no component coll: {0}"
-                                   : "ompi_info, which tells whether there is {0}, is not on PATH";
-      to.miss(fmt::format("openmpi ({})", name), fmt::format(fmt::runtime(why), name));
+  const std::string components = info ? output_of({*info}) : "";
+  for (const auto& [name, made_for] : {Component{"xhc", Crowd::any}, Component{"sm", Crowd::fits}}) {
+    if (components.find(fmt::format("coll: {} ", name)) == std::string::npos) {
+      to.miss(fmt::format("openmpi ({})", name),
+              info ? fmt::format("ompi_info names no component coll: {}", name)
+                   : fmt::format("ompi_info, which tells whether there is {}, is not on PATH", name));
       continue;
     }
     const Words first{"--mca", fmt::format("coll_{}_priority", name), "100"};
     to.add_untold("openmpi", name, Path::shm, command(first), made_for);
-    if (made_for == Ranks::up_to_cores) continue;
+    if (made_for == Crowd::fits) continue;
     to.add_untold("openmpi", fmt::format("{}+yield", name), Path::shm, command(first + yielding),
-                  Ranks::more_than_cores);
+                  Crowd::oversubscribed);
   }
 }
 
@@ -144,8 +144,8 @@ void add_mpich(const Collector& to) {
     }
     Variables with_tcp = tcp;
     with_tcp.emplace_back(variable, "1");
-    to.add_untold("mpich", name, Path::shm, command({{variable, "1"}}), Ranks::more_than_cores);
-    to.add("mpich", name, Path::tcp, command(with_tcp), Ranks::more_than_cores);
+    to.add_untold("mpich", name, Path::shm, command({{variable, "1"}}), Crowd::oversubscribed);
+    to.add("mpich", name, Path::tcp, command(with_tcp), Crowd::oversubscribed);
   }
 }
 
@@ -168,7 +168,7 @@ void add_torch(const Collector& to) {
   const char* const asks = "import importlib.util; print(importlib.util.find_spec('torch') is not None)";
   if (!python || output_of({*python, "-c", asks}) != "True\n") return to.miss("torch", "python3 has no torch");
   for (const Path path : {Path::tcp, Path::untold}) {
-    to.add("torch", "gloo", path, {{*python, *loop, "-n", "RANKS"}, {}}, Ranks::any, has_torch_form);
+    to.add("torch", "gloo", path, {{*python, *loop, "-n", "RANKS"}, {}}, Crowd::any, has_torch_form);
   }
 }
 
@@ -177,14 +177,14 @@ void add_sockets(const Collector& to) {
 }
 
 void add_memory(const Collector& to) {
-  to.add(std::string(kMemory), "bare", Path::shm, {{own_path(), "raw", "memory-loops", "-n", "RANKS"}, {}}, Ranks::any,
+  to.add(std::string(kMemory), "bare", Path::shm, {{own_path(), "raw", "memory-loops", "-n", "RANKS"}, {}}, Crowd::any,
          has_bare_form);
 }
 
 void add_model(const Collector& to) {
   for (const Path path : {Path::shm, Path::tcp}) {
     to.add(std::string(kModel), "bound", path,
-           {{own_path(), "raw", "model-loops", std::string(to_string(path)), "-n", "RANKS"}, {}}, Ranks::any,
+           {{own_path(), "raw", "model-loops", std::string(to_string(path)), "-n", "RANKS"}, {}}, Crowd::any,
            has_model);
   }
 }

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include <rondo/tuning_rules.hpp>
+
 #include "bench/compare/child.hpp"
 #include "bench/compare/loop.hpp"
 
@@ -29,18 +31,18 @@ enum class BufferPlace {
   device,     ///< all are in the memory of the ranks' CUDA devices
 };
 
-/// How many ranks a way to run a library is made for.
-enum class Ranks { any, up_to_cores, more_than_cores };
-
 /// One way to run one library on one path.
 struct Contender {
   std::string name;     ///< "openmpi"
   std::string variant;  ///< "default", "yield"; of a library's variants the best counts, in each cell
   Path path = Path::shm;
   Command command;  ///< the word RANKS stands for their number; the loops come behind it
-  Ranks made_for = Ranks::any;
+  Crowd made_for = Crowd::any;
   bool (*has)(const Loop&) = nullptr;  ///< which loops it can run; all
 
+  bool is_made_for(int ranks, int cores) const {
+    return made_for == Crowd::any || (made_for == Crowd::oversubscribed) == (ranks > cores);
+  }
   Command command_for(int ranks, const LoopSettings& loops) const;
 };
 

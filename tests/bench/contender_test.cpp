@@ -14,6 +14,7 @@
 #include "tests/support/catch.hpp"
 
 using namespace rondo::bench;
+using rondo::Crowd;
 using Catch::Matchers::EndsWith;
 
 namespace {
@@ -37,9 +38,9 @@ class Programs {
   std::string before_ = std::getenv("PATH");
 };
 
-const char* text_of(Ranks ranks) {
-  if (ranks == Ranks::any) return "";
-  return ranks == Ranks::more_than_cores ? ", crowded" : ", not crowded";
+const char* text_of(Crowd crowd) {
+  if (crowd == Crowd::any) return "";
+  return crowd == Crowd::fits ? ", fits" : ", oversubscribed";
 }
 
 /// As `compare` names them, without the folders of the programs.
@@ -73,13 +74,13 @@ TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, 
   for (const char* name : {"rondo-run", "mpirun.openmpi", "openmpi_loop"}) programs.add(name);
   const std::string run = "mpirun.openmpi --allow-run-as-root --oversubscribe ";
   const std::string yield = "--mca mpi_yield_when_idle 1 ", loop = "-n RANKS openmpi_loop";
-  const Texts plain{"default: " + run + loop, "yield, crowded: " + run + yield + loop};
+  const Texts plain{"default: " + run + loop, "yield, oversubscribed: " + run + yield + loop};
   CHECK(commands("openmpi", Path::shm) == plain);
   CHECK(commands("openmpi", Path::untold) == plain);
 
   const std::string tcp = "--mca pml ob1 --mca btl self,tcp --mca btl_tcp_if_include lo ";
   CHECK(commands("openmpi", Path::tcp) ==
-        Texts{"default: " + run + tcp + loop, "yield, crowded: " + run + tcp + yield + loop});
+        Texts{"default: " + run + tcp + loop, "yield, oversubscribed: " + run + tcp + yield + loop});
 
   CHECK(absences("openmpi", Path::tcp).empty());
   CHECK(absences("openmpi", Path::shm) ==
@@ -93,8 +94,8 @@ TEST_CASE("Open MPI is started as it is fastest: yielding where ranks are many, 
   const std::string xhc = "--mca coll_xhc_priority 100 ", sm = "--mca coll_sm_priority 100 ";
   Texts all = plain;
   all.push_back("xhc: " + run + xhc + loop);
-  all.push_back("xhc+yield, crowded: " + run + xhc + yield + loop);
-  all.push_back("sm, not crowded: " + run + sm + loop);
+  all.push_back("xhc+yield, oversubscribed: " + run + xhc + yield + loop);
+  all.push_back("sm, fits: " + run + sm + loop);
   CHECK(commands("openmpi", Path::shm) == all);
   CHECK(absences("openmpi", Path::shm).empty());
 }
@@ -104,11 +105,11 @@ TEST_CASE("MPICH is started as it is fastest: with what it has for many ranks", 
   for (const char* name : {"rondo-run", "mpirun.mpich", "mpich_loop"}) programs.add(name, "there");
   const std::string run = "mpirun.mpich -n RANKS mpich_loop";
   const std::string yield = "MPIR_CVAR_POLLS_BEFORE_YIELD=1 ", throttle = "MPIR_CVAR_ENABLE_PROGRESS_THROTTLE=1 ";
-  CHECK(commands("mpich", Path::shm) ==
-        Texts{"default: " + run, "yield, crowded: " + yield + run, "throttle, crowded: " + throttle + run});
+  CHECK(commands("mpich", Path::shm) == Texts{"default: " + run, "yield, oversubscribed: " + yield + run,
+                                              "throttle, oversubscribed: " + throttle + run});
   const std::string tcp = "MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo FI_PROVIDER=tcp FI_TCP_IFACE=lo ";
-  CHECK(commands("mpich", Path::tcp) == Texts{"default: " + tcp + run, "yield, crowded: " + tcp + yield + run,
-                                              "throttle, crowded: " + tcp + throttle + run});
+  CHECK(commands("mpich", Path::tcp) == Texts{"default: " + tcp + run, "yield, oversubscribed: " + tcp + yield + run,
+                                              "throttle, oversubscribed: " + tcp + throttle + run});
   CHECK(absences("mpich", Path::tcp).empty());
   programs.add("mpich_loop");
   CHECK(commands("mpich", Path::shm) == Texts{"default: " + run});
@@ -167,4 +168,13 @@ TEST_CASE("Gloo has TCP alone, bare sockets and bare memory their own path", "[b
   CHECK(commands("sockets", Path::tcp) == Texts{"bare: bench_contender_test raw loops -n RANKS"});
   CHECK(commands("sockets", Path::shm).empty());
   CHECK(commands("memory", Path::shm) == Texts{"bare: bench_contender_test raw memory-loops -n RANKS"});
+}
+
+TEST_CASE("what is made for more ranks than cores, or for no more, is not run with others", "[bench]") {
+  Contender contender;
+  CHECK((contender.is_made_for(2, 2) && contender.is_made_for(3, 2)));
+  contender.made_for = Crowd::fits;
+  CHECK((contender.is_made_for(2, 2) && !contender.is_made_for(3, 2)));
+  contender.made_for = Crowd::oversubscribed;
+  CHECK((!contender.is_made_for(2, 2) && contender.is_made_for(3, 2)));
 }

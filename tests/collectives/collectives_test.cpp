@@ -8,6 +8,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/engine.hpp"
 #include "tests/collectives/expected.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
@@ -322,10 +323,9 @@ TEST_CASE("nobody leaves a barrier before everybody has come", "[collectives][ba
 
 TEST_CASE("a root that waits for nobody goes ahead as far as the others keep memory for it", "[collectives]") {
   constexpr std::size_t kAhead = 1024;
-  constexpr std::size_t kKept = 256 + sizeof(int);  // what a message counts as
   Config config;
   config.transport = Transport::unix_socket;
-  config.unexpected_bytes = 2 * kAhead * kKept;
+  config.unexpected_bytes = 2 * kAhead * detail::Peer::cost_of(sizeof(int));
   run_ranks(
       2,
       [](Communicator& world) {

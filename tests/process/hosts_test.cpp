@@ -174,7 +174,7 @@ TEST_CASE("a rank that sleeps is woken by whoever speaks, of its host or of anot
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, !ContainsSubstring("another rank spoke"));
-  CHECK_THAT(ended.out, ContainsSubstring("slept ") && !ContainsSubstring("slept 0 times"));
+  CHECK_THAT(ended.out, ContainsSubstring("slept, woken\n"));
 }
 
 TEST_CASE("a rank that is alone on its host allocates for itself, and the benchmark says so", "[process][hosts]") {

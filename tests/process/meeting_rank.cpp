@@ -1,10 +1,11 @@
 // A rank that meets the others, adds up what they have, and says so: meeting_rank [METHOD RANK SIZE]. With MEETING_MODE
 // garbage it first writes what no rank sends to every socket on which it listens itself; with once it ends with status
 // 9 in the first attempt; with twice it makes a second world beside the first; with turns rank 0 hears of the others,
-// of each in turn, a hundred times, and says how often it slept.
+// of each in turn, a hundred times, and says if it did not sleep for that, or not until somebody spoke.
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -38,9 +39,10 @@ int send_garbage() {
   return reached;
 }
 
+/// Of this thread.
 long sleeps() {
   rusage used{};
-  ::getrusage(RUSAGE_SELF, &used);
+  ::getrusage(RUSAGE_THREAD, &used);
   return used.ru_nvcsw;
 }
 
@@ -48,7 +50,9 @@ long sleeps() {
 void take_turns(rondo::Communicator& world) {
   constexpr int kTurns = 100;
   const auto word = [](int& value) { return std::span(&value, 1); };
+  constexpr std::chrono::seconds kLong{20};  // who is not woken looks twice a second
   const long before = sleeps();
+  const auto began = std::chrono::steady_clock::now();
   for (int turn = 0; turn < kTurns; ++turn) {
     for (int other = 1; other < world.size(); ++other) {
       int value = other;
@@ -61,7 +65,10 @@ void take_turns(rondo::Communicator& world) {
       }
     }
   }
-  if (world.rank() == 0) std::printf("slept %ld times\n", sleeps() - before);
+  if (world.rank() != 0) return;
+  const long slept = sleeps() - before;
+  const bool woken = std::chrono::steady_clock::now() - began < kLong;
+  std::printf("%s, %s\n", slept >= kTurns ? "slept" : "did not sleep", woken ? "woken" : "not woken");
 }
 
 int run(const rondo::InitOptions& options, std::string_view mode) {

@@ -117,8 +117,8 @@ TEST_CASE("ranks that do not see each other's processes share memory all the sam
     all.insert(all.end(), program.begin(), program.end());
     return launch(all);
   };
-  if (on_two({"true"}).status != 0) {
-    WARN("skipped: no namespace of processes can be had here");
+  if (const auto probe = on_two({"true"}); probe.status != 0) {
+    WARN("skipped: no namespace of processes can be had here: " << probe.err);
     return;
   }
   const auto ended = on_two({RONDO_BENCH, "latency", "--sizes", "100K", "-i", "3"});
@@ -129,7 +129,7 @@ TEST_CASE("ranks that do not see each other's processes share memory all the sam
                                               "not seen from here\n"));
 }
 
-TEST_CASE("ranks that are to share memory and cannot fail, and say why", "[process][unshared]") {
+TEST_CASE("ranks fail where memory is to be shared and cannot be, and say why", "[process][unshared]") {
   const auto ended = launch({"-n", "3", "-x", "RONDO_TRANSPORT=shm", "--", UNSHARED_RANK, "files-before", "0"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 1);

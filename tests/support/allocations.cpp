@@ -40,7 +40,9 @@ void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
 }
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept { return memalign(alignment, bytes); }
 int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) noexcept {
-  *memory = memalign(alignment, bytes);
-  return *memory ? 0 : ENOMEM;
+  void* const got = memalign(alignment, bytes);
+  if (!got) return ENOMEM;
+  *memory = got;
+  return 0;
 }
 }

@@ -1,0 +1,76 @@
+// What README says that pairs of ranks and communicators take of the heap.
+
+#include <malloc.h>
+
+#include <barrier>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rondo/rondo.hpp>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace rondo;
+using namespace rondo::testing;
+
+namespace {
+
+/// In use, of all arenas of all threads and so of all ranks.
+std::size_t heap_bytes() {
+  const auto heap = ::mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+}
+
+void check(std::size_t got, std::size_t most, const std::string& what) {
+  require(got <= most, what + ": " + std::to_string(got) + " bytes, wanted at most " + std::to_string(most));
+}
+
+}  // namespace
+
+TEST_CASE("communicators and pairs of ranks take no more of the heap than README says", "[runtime][memory]") {
+  constexpr std::size_t kPair = 10 << 10, kCommunicator = 5 << 10;
+  constexpr std::size_t kOnce = 2 << 10;  // with the first pair
+  constexpr std::size_t kCommunicators = 64;
+  Config config;
+  config.transport = GENERATE(Transport::unix_socket, Transport::tcp);
+  const int size = GENERATE(2, 8);
+  CAPTURE(to_string(config.transport), size);
+  std::barrier all(size);  // of the threads: what else they do takes memory
+  run_ranks(
+      size,
+      [&](Communicator& world) {
+        const auto others = static_cast<std::size_t>(world.size() - 1);
+        const auto added_by_each = [&](const auto& step) {
+          all.arrive_and_wait();
+          const std::size_t before = heap_bytes();
+          all.arrive_and_wait();
+          step();
+          all.arrive_and_wait();
+          const std::size_t after = heap_bytes();
+          all.arrive_and_wait();
+          return (after - before) / (others + 1);
+        };
+        const std::size_t pairs = added_by_each([&] {
+          for (int other = 0; other < world.size(); ++other) {
+            if (other == world.rank()) continue;
+            const int mine = 1;
+            int theirs = 0;
+            world.sendrecv(std::span(&mine, 1), other, std::span(&theirs, 1), other);
+          }
+        });
+        std::vector<Communicator> communicators;
+        communicators.reserve(kCommunicators);
+        barrier(world);
+        const std::size_t made = added_by_each([&] {
+          for (std::size_t i = 0; i < kCommunicators; ++i) communicators.push_back(world.dup());
+          for (Communicator& each : communicators) barrier(each);
+        });
+        require(pairs / others > kPair / 2 && made / kCommunicators > kCommunicator / 2, "they take less than is said");
+        check(pairs, others * kPair + kOnce, "pairs");
+        check(made / kCommunicators, kCommunicator, "a communicator");
+      },
+      config);
+}

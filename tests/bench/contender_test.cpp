@@ -14,8 +14,8 @@
 #include "tests/support/catch.hpp"
 
 using namespace rondo::bench;
-using rondo::Crowd;
 using Catch::Matchers::EndsWith;
+using rondo::Crowd;
 
 namespace {
 

@@ -1,7 +1,7 @@
 """Reads Meson's testlog.json. Prints how many test cases passed and failed, then of each program with failures "* NAME"
-and the last lines that it printed, indented.
+and the last lines that it printed, indented, then of each with skipped cases "- NAME" and why, indented.
 
-A Catch2 program counts as many as the test cases it reports, any other program as one."""
+A Catch2 program counts as many as the test cases it reports, any other program as one. Skipped cases are neither."""
 
 import json
 import os
@@ -23,6 +23,11 @@ def cases(output):
     return by_kind.get("passed", 0), by_kind.get("failed", 0)
 
 
+def skipped(output):
+    """Lines "case: why", each once, as tests/support/skipped.hpp and tests/cuda/driver_required.cpp print them."""
+    return sorted(set(re.findall(r"^(?:skipped|SKIP): (.*)$", output, re.M)))
+
+
 def without_colour(text):
     return re.sub(r"\x1b\[[0-9;]*m", "", text or "")
 
@@ -30,26 +35,30 @@ def without_colour(text):
 def main(path):
     passed = failed = 0
     told = []
+    skips = []
     if not os.path.exists(path):
         failed = 1
         told = ["* the test runner (no results)"]
     else:
         with open(path, encoding="utf-8", errors="replace") as log:
             for test in map(json.loads, log):
+                output = without_colour(test.get("stdout"))
+                not_here = skipped(output)
+                if not_here:
+                    skips += [f"- {test['name']}"] + ["    " + line for line in not_here]
                 if test["result"] == "SKIP":
                     continue
-                output = without_colour(test.get("stdout"))
                 ended_well = test["result"] in ("OK", "EXPECTEDFAIL")
                 good, bad = cases(output) or (int(ended_well), 0)
                 bad = max(bad, 0 if ended_well else 1)
-                passed += good
+                passed += good - len(not_here)
                 failed += bad
                 if bad > 0:
                     told.append(f"* {test['name']} ({bad} failed: {test['result'].lower()})")
                     lines = (output + without_colour(test.get("stderr"))).splitlines()
                     told += ["    " + line for line in lines[-LAST_LINES:]]
     print(passed, failed)
-    for line in told:
+    for line in told + skips:
         print(line)
 
 

@@ -10,6 +10,7 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/skipped.hpp"
 
 // RONDO_BENCH is the path of the benchmark; the loops on other libraries are found from there.
 
@@ -45,7 +46,7 @@ TEST_CASE("every operation's loop gives right results on every library that was 
 
 TEST_CASE("every operation's loop gives right results on buffers of devices", "[bench][process][cuda]") {
   if (const std::string why = rondo::testing::why_no_driver(); !why.empty()) {
-    WARN("skipped: " << why);
+    rondo::testing::skipped(why);
     return;
   }
   constexpr double kLongEnough = 120;
@@ -77,7 +78,7 @@ TEST_CASE("a comparison fails where rondo's time is more than so many times anot
   const Outcome above = compare_barriers("1e-9");
   INFO(above.output);
   if (contains(above, "default: no cell was measured on both")) {
-    WARN("skipped: no other library was found at build time");
+    rondo::testing::skipped("no other library was found at build time");
     return;
   }
   CHECK(above.status == 1);

@@ -6,6 +6,7 @@
 
 #include "tests/process/launched.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/skipped.hpp"
 
 // Two hosts, as far as one machine has them: network namespaces, joined by a pair of virtual network devices. They have
 // no names, and neither have the devices outside of them: all go with the process that everything here descends from.
@@ -69,7 +70,7 @@ Launched::Ended run_on_hosts(const Layout& layout, const std::vector<std::string
 bool hosts_can_be_had() {
   static const Launched::Ended probe = run_apart(kTwoHosts);
   if (probe.status == 0) return true;
-  WARN("skipped: no two network namespaces can be had here: " << probe.err);
+  rondo::testing::skipped("no two network namespaces can be had here: " + probe.err);
   return false;
 }
 

@@ -30,6 +30,7 @@
 #include "tests/support/collective_calls.hpp"
 #include "tests/support/on_core.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/skipped.hpp"
 #include "tests/support/stretches.hpp"
 
 namespace {
@@ -134,7 +135,7 @@ bool calls_are_noted() {
   static_cast<void>(std::chrono::steady_clock::now());
   const bool clock = std::any_of(made.begin(), made.end(), [](long calls) { return calls > 0; });
   if (!watch || clock) {
-    WARN("skipped: " << (watch ? "the clock is a system call" : "this kernel does not tell of system calls"));
+    skipped(watch ? "the clock is a system call" : "this kernel does not tell of system calls");
     return false;
   }
   constexpr int kCalls = 3;
@@ -226,7 +227,7 @@ void check_everything(Communicator& world, Cores cores) {
 TEST_CASE("short messages and collectives of ranks with a core each are no system call", "[runtime][system_calls]") {
   if (!calls_are_noted()) return;
   if (detail::usable_cores() < 2) {
-    WARN("skipped: there are no two cores");
+    skipped("there are no two cores");
     return;
   }
   run_ranks(
@@ -249,7 +250,7 @@ TEST_CASE("short messages and collectives of ranks that share a core are no syst
 TEST_CASE("nor are collectives of eight ranks that share two cores", "[runtime][system_calls]") {
   if (!calls_are_noted()) return;
   if (detail::usable_cores() < 2) {
-    WARN("skipped: there are no two cores");
+    skipped("there are no two cores");
     return;
   }
   run_ranks(8, [](Communicator& world) {
@@ -263,7 +264,7 @@ TEST_CASE("nor are they where the system may move the ranks about, but to come b
   const int ranks = GENERATE(4, 8);
   CAPTURE(ranks);
   if (ranks <= detail::usable_cores()) {
-    WARN("skipped: there are cores to spare");
+    skipped("there are cores to spare");
     return;
   }
   run_ranks(ranks, [](Communicator& world) { check_collectives(world, Cores::dealt); });

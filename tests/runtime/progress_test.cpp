@@ -1,10 +1,13 @@
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +21,7 @@
 #include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/skipped.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;
@@ -66,6 +70,29 @@ class Starved {
   std::thread busy_;
 };
 
+/// What `body` ends with in a process of its own whose cgroup has that in cpu.max; kNone: there can be no such process.
+constexpr int kNone = 77;
+int with_quota(const char* cpu_max, int (*body)()) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int apart = CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER);
+    if (::unshare(apart) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/sys/fs/cgroup", "tmpfs", 0, nullptr) != 0)
+      ::_exit(kNone);
+    std::ofstream("/sys/fs/cgroup/cpu.max") << cpu_max;
+    ::_exit(body());
+  }
+  int status = 0;
+  require(::waitpid(child, &status, 0) == child && WIFEXITED(status), "waitpid");
+  return WEXITSTATUS(status);
+}
+
+std::chrono::nanoseconds spin_of_two_ranks() {
+  std::atomic<std::chrono::nanoseconds> spin{};
+  run_ranks(2, [&](Communicator& world) { spin = CommunicatorAccess::engine(world)->settings().idle.spin; });
+  return spin;
+}
+
 }  // namespace
 
 TEST_CASE("ranks with fewer cores than they are wait by giving theirs away, others by looking", "[runtime][progress]") {
@@ -82,6 +109,16 @@ TEST_CASE("ranks with fewer cores than they are wait by giving theirs away, othe
   };
   run_ranks(1, as_told, patient);
   run_ranks(detail::cores_of_host() + 1, as_told, patient);
+}
+
+TEST_CASE("a quota of one core is one core to two ranks", "[runtime][progress]") {
+  if (detail::cores_of_host() < 2) return skipped("there are no two cores");
+  const auto share = [] { return spin_of_two_ranks() == 0s ? 1 : 0; };
+  const int of_one = with_quota("100000 100000", share);
+  if (of_one == kNone) return skipped("no namespace of mounts can be had here");
+  CHECK(of_one == 1);
+  CHECK(with_quota("200000 100000", share) == 0);
+  CHECK(with_quota("max 100000", share) == 0);
 }
 
 TEST_CASE("an all_reduce and a rendezvous send finish while every rank computes", "[runtime][progress]") {

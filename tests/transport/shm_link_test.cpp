@@ -129,6 +129,23 @@ TEST_CASE("memory that may shrink, or of another size, is not mapped", "[transpo
   CHECK_THROWS_AS(SharedMemory::map(std::move(soft), 8192), std::system_error);
 }
 
+TEST_CASE("shared memory is there before it is touched, on both sides", "[transport][shm]") {
+  constexpr std::size_t kPage = 4096, kPages = 256;
+  const SharedMemory made = SharedMemory::create(kPages * kPage);
+  const SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());
+  for (const SharedMemory* const side : {&made, &mapped}) {
+    const auto faults = [] {
+      rusage used{};
+      ::getrusage(RUSAGE_SELF, &used);
+      return used.ru_minflt + used.ru_majflt;
+    };
+    const long before = faults();
+    for (std::size_t page = 0; page < kPages; ++page) side->data()[page * kPage] = std::byte{1};
+    // A sanitizer has pages of its own about them, an eighth as many.
+    CHECK(faults() - before <= (SANITIZED ? long{kPages} / 8 + 1 : 0));
+  }
+}
+
 TEST_CASE("a side that rests is woken by what is sent to it, once", "[transport][shm]") {
   auto [left, right] = shm_pair();
   Recorder recorder;

@@ -68,11 +68,13 @@ Group& Engine::make_group(std::uint64_t id, std::vector<int> members) {
 }
 
 void Engine::close_group(Group& group) {
-  closed_groups_.emplace(group.id(), group.failed());
+  closed_groups_.emplace(group.id(), Closed{group.failed(), group.done()});
   last_found_ = nullptr;
   auto closed = groups_.extract(group.id());
   // What ends the world by an exception ends this rank, whose goodbye says so.
   if (group.id() != kWorldId || std::uncaught_exceptions() == 0) group.answer_offers();
+  // Who leaves the world says goodbye.
+  if (group.asked() && group.id() != kWorldId) tell_closed(*group.asked());
   if (group.idle()) return;
   // Handles of unfinished operations still refer to it.
   group.poison(Error(Errc::not_initialized, "the communicator was destroyed before its operations had finished",
@@ -91,7 +93,7 @@ Group* Engine::find_group(std::uint64_t id) {
 bool Engine::failed(std::uint64_t communicator) {
   if (const Group* const group = find_group(communicator)) return group->failed();
   const auto closed = closed_groups_.find(communicator);
-  return closed != closed_groups_.end() && closed->second;
+  return closed != closed_groups_.end() && closed->second.failed;
 }
 
 Unexpected* Engine::keep_early(const FrameHeader& header, int world_rank) {

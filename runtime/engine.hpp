@@ -195,6 +195,12 @@ class Engine {
     bool unreachable = false;  // there was no connection that could end
   };
 
+  /// A communicator that was destroyed here.
+  struct Closed {
+    bool failed = false;
+    std::uint32_t done = 0;  ///< the last collective in which this rank has done its part
+  };
+
   Peer& make_peer(int world_rank);
   bool awaits(const Peer& peer) const noexcept { return peer.awaited() || expected_from_any_ > 0; }
   bool rest(bool resting);
@@ -203,6 +209,7 @@ class Engine {
   /// Polls until it is done, for so long at the most.
   void linger(Duration at_most, const std::function<bool()>& done);
   void handle(const Notice& notice);
+  void tell_closed(const Notice& stalled);
   void report_cut_off(int world_rank, const char* how, const std::string& cause);
   void tell_groups_left(Peer& peer);
   void peer_dead(int world_rank, const std::string& cause);
@@ -227,7 +234,7 @@ class Engine {
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Group>> groups_;
   Group* last_found_ = nullptr;
-  std::map<std::uint64_t, bool> closed_groups_;  ///< and whether they had failed
+  std::map<std::uint64_t, Closed> closed_groups_;
   std::vector<std::unique_ptr<Group>> abandoned_groups_;
   std::map<std::uint64_t, std::vector<std::unique_ptr<Unexpected>>> early_;
   std::map<std::uint64_t, Notice> early_poison_;

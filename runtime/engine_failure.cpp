@@ -126,14 +126,31 @@ void Engine::handle(const Notice& notice) {
       return;
     }
     case Notice::Kind::stalled:
-      if (Group* const group = find_group(notice.communicator)) {
-        group->compare_call(static_cast<std::uint32_t>(notice.number), notice.call, group->member(notice.rank));
-      }
-      return;
+      if (Group* const group = find_group(notice.communicator)) return group->take_stalled(notice);
+      return tell_closed(notice);
     case Notice::Kind::failed:
     case Notice::Kind::resumed:
     case Notice::Kind::goodbye: log_.debug("the hub sent {}, which only ranks send", to_string(notice.kind));
   }
+}
+
+/// Others wait for this rank in a collective of a communicator: if it was destroyed here before that, they wait in
+/// vain.
+void Engine::tell_closed(const Notice& stalled) {
+  const auto closed = closed_groups_.find(stalled.communicator);
+  if (closed == closed_groups_.end() || closed->second.failed) return;
+  const auto further = static_cast<std::int32_t>(static_cast<std::uint32_t>(stalled.number) - closed->second.done);
+  const auto me = std::find_if(stalled.awaited.begin(), stalled.awaited.end(),
+                               [&](const Notice::Awaited& awaited) { return awaited.rank == settings_.rank; });
+  if (further <= 0 || me == stalled.awaited.end()) return;
+  Notice cause = stalled;
+  cause.kind = Notice::Kind::failed;
+  cause.rank = settings_.rank;
+  cause.code = Errc::peer_failed;
+  cause.text = destroyed_text(me->member);
+  cause.awaited.clear();
+  control_->tell(cause);
+  closed->second.failed = true;
 }
 
 // The clock.

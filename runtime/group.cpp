@@ -19,6 +19,8 @@ std::uint64_t key_of(const FrameHeader& header) {
 
 }  // namespace
 
+std::string destroyed_text(int member) { return fmt::format("rank {} has destroyed the communicator", member); }
+
 Group::Group(Engine& engine, std::uint64_t id, std::vector<int> members)
     : engine_(engine), id_(id), members_(std::move(members)) {
   for (std::size_t i = 0; i < members_.size(); ++i) index_.emplace(members_[i], static_cast<int>(i));
@@ -172,11 +174,18 @@ std::uint32_t Group::begin(Operation& operation) {
   return last_number_;
 }
 
-void Group::compare_call(std::uint32_t number, const Call& theirs, int other) {
+std::uint32_t Group::done() const noexcept {
+  const Operation* const oldest = oldest_operation();
+  return oldest ? oldest->number() - 1 : last_number_;
+}
+
+void Group::take_stalled(const Notice& stalled) {
+  const auto number = static_cast<std::uint32_t>(stalled.number);
   const auto age = static_cast<std::int32_t>(last_number_ - number);
+  if (age < 0) asked_ = stalled;
   if (age < 0 || age >= static_cast<std::int32_t>(kRemembered)) return;
   const Call& mine = calls_[number % kRemembered];
-  if (mine != theirs) report_failure(mismatch(number, mine, other, to_string(theirs)));
+  if (mine != stalled.call) report_failure(mismatch(number, mine, member(stalled.rank), to_string(stalled.call)));
 }
 
 void Group::report_mismatch(const Operation& mine, int other, const Call& theirs) {

@@ -27,6 +27,9 @@ class Engine;
 class Operation;
 struct InOperations;
 
+/// What others hear when they want something of a rank that has destroyed the communicator.
+std::string destroyed_text(int member);
+
 /// The id of the communicator of all ranks. Those made from it have ids that all their members compute alike.
 inline constexpr std::uint64_t kWorldId = 1;
 
@@ -77,8 +80,12 @@ class Group {
   /// For an operation that has done all that it had to: throws when more has come of it than was asked for, or this
   /// rank has found the communicator failed.
   void check_left_over(const Operation& operation);
-  /// A member waits in this call. Where the one of that number is known here and another, the group has failed.
-  void compare_call(std::uint32_t number, const Call& theirs, int other);
+  /// The last collective in which this rank has done its part.
+  std::uint32_t done() const noexcept;
+  /// A member waits in a call. Where the one of that number is known here and another, the group has failed.
+  void take_stalled(const Notice& stalled);
+  /// The last call in which a member waited and that had not been made here.
+  const std::optional<Notice>& asked() const noexcept { return asked_; }
   /// A member that shares memory is in another call than `mine`.
   void report_mismatch(const Operation& mine, int other, const Call& theirs);
   /// The calls before this one that are still known, the latest first.
@@ -162,6 +169,7 @@ class Group {
   List<Message, InGroup> messages_;
 
   std::uint32_t last_number_ = 0;
+  std::optional<Notice> asked_;
   std::array<Call, kRemembered> calls_{};  // the last, by number
   std::uint32_t children_ = 0;
   std::exception_ptr failure_;

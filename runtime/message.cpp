@@ -127,7 +127,7 @@ void SendMessage::clear_to_send(std::uint32_t receiver_id) {
 }
 
 void SendMessage::refused() {
-  const std::string what = fmt::format("rank {} has destroyed the communicator", peer_rank_);
+  const std::string what = destroyed_text(peer_rank_);
   if (operation_) return group_.report_failure(Error(Errc::peer_failed, what, facts()));
   fail(error_of(Errc::peer_failed, what));
 }

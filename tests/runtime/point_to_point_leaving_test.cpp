@@ -1,6 +1,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -116,30 +117,95 @@ TEST_CASE("a rank that leaves by an exception ends the others at once", "[runtim
   CHECK(outcomes[0].error.find("left by an exception") != std::string::npos);
 }
 
-TEST_CASE("a long message of a collective to a rank that has destroyed the communicator fails it on all",
-          "[runtime][p2p][errors]") {
-  Config config;
-  config.transport = Transport::unix_socket;
+namespace {
+
+/// What each rank hears in the communicator of all that rank 1 has destroyed, or destroys.
+std::array<Outcome, 3> hear_in_part(const Config& config,
+                                    const std::function<void(Communicator& world, Communicator& part)>& body) {
   std::array<Outcome, 3> heard;
   const auto outcomes = try_ranks(
       3,
       [&](Communicator& world) {
         Communicator part = world.subgroup({0, 1, 2});
-        if (world.rank() == 1) part = Communicator();
-        std::vector<int> data(100'000);  // offered, not sent at once
         try {
-          if (part) broadcast(part, std::span(data), 0, {Algorithm::chain, 1 << 20});
+          body(world, part);
         } catch (const Error& error) {
           heard.at(static_cast<std::size_t>(world.rank())) = {error.what(), error.code()};
         }
         barrier(world);  // nobody leaves before
       },
       config);
-  for (const Outcome& outcome : outcomes) CHECK_FALSE(outcome.failed());
+  for (const Outcome& outcome : outcomes) CHECK(outcome.error.empty());
+  return heard;
+}
+
+}  // namespace
+
+TEST_CASE("a long message of a collective to a rank that has destroyed the communicator fails it on all",
+          "[runtime][p2p][errors]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  const auto heard = hear_in_part(config, [](Communicator& world, Communicator& part) {
+    if (world.rank() == 1) return void(part = Communicator());
+    std::vector<int> data(100'000);  // offered, not sent at once
+    broadcast(part, std::span(data), 0, {Algorithm::chain, 1 << 20});
+  });
   for (const std::size_t rank : {0, 2}) {
     CHECK(heard.at(rank).code == Errc::peer_failed);
     CHECK_THAT(heard.at(rank).error,
                Catch::Matchers::StartsWith("rondo: rank " + std::to_string(rank) +
                                            ": broadcast #1: rank 1 has destroyed the communicator"));
   }
+}
+
+TEST_CASE("a collective that waits for a rank that has destroyed the communicator, or then does, fails on all",
+          "[runtime][errors]") {
+  Config config;
+  config.timeout = 8s;
+  config.transport = GENERATE(Transport::automatic, Transport::unix_socket);
+  const bool asked_before = GENERATE(false, true);
+  const auto heard = hear_in_part(config, [&](Communicator& world, Communicator& part) {
+    int value = 0;
+    all_reduce(part, std::span(&value, 1), sum);
+    if (world.rank() == 1) {
+      if (asked_before) world.recv(std::span(&value, 1), 0);
+      part = Communicator();
+      return;
+    }
+    Work waiting = iall_reduce(part, std::span(&value, 1), sum);
+    if (asked_before && world.rank() == 0) {
+      (void)waiting.wait_for(1500ms);  // the others are asked after a second
+      world.send(std::span(&value, 1), 1);
+    }
+    waiting.wait();
+  });
+  for (const std::size_t rank : {0, 2}) {
+    CHECK(heard.at(rank).code == Errc::peer_failed);
+    CHECK_THAT(heard.at(rank).error,
+               Catch::Matchers::StartsWith("rondo: rank " + std::to_string(rank) +
+                                           ": all_reduce #2: rank 1 has destroyed the communicator"));
+  }
+}
+
+TEST_CASE("a rank that destroys the communicator in the middle of a collective fails it for who waits for it",
+          "[runtime][errors]") {
+  Config config;
+  config.timeout = 8s;
+  config.transport = Transport::unix_socket;
+  const auto heard = hear_in_part(config, [](Communicator& world, Communicator& part) {
+    int value = 0;
+    const Options from_one_to_the_next{Algorithm::chain};
+    if (world.rank() != 1) {
+      if (world.rank() == 0) world.recv(std::span(&value, 1), 1);
+      return broadcast(part, std::span(&value, 1), 0, from_one_to_the_next), void();
+    }
+    Work half = ibroadcast(part, std::span(&value, 1), 0, from_one_to_the_next);
+    part = Communicator();
+    world.send(std::span(&value, 1), 0);
+    half.wait();
+  });
+  CHECK(heard[1].code == Errc::not_initialized);
+  CHECK(heard[2].code == Errc::peer_failed);
+  CHECK_THAT(heard[2].error,
+             Catch::Matchers::StartsWith("rondo: rank 2: broadcast #1: rank 1 has destroyed the communicator"));
 }

@@ -328,8 +328,10 @@ void Mesh::attach(Attempt& attempt) {
   if (attempt.over_unix && !reason.empty() && config_.transport == Transport::shm) {
     return engine_->peer_unreachable(attempt.rank, "RONDO_TRANSPORT=shm, but there is no shared memory: " + reason);
   }
-  auto link = attempt.over_unix ? attempt.offer.make_link(std::move(attempt.socket))
-                                : std::make_unique<SocketLink>(std::move(attempt.socket));
+  const int patience = engine_->settings().idle.spin > Duration::zero() ? SocketLink::kPatience : 1;
+  auto link = attempt.over_unix
+                  ? attempt.offer.make_link(std::move(attempt.socket))
+                  : std::make_unique<SocketLink>(std::move(attempt.socket), SocketLink::kSpillBytes, patience);
   tell(attempt, *link, reason);
   engine_->peer(attempt.rank).attach(std::move(link), reason);
 }

@@ -91,8 +91,8 @@ ssize_t read_parts(int socket, std::span<iovec> parts) {
 
 }  // namespace
 
-SocketLink::SocketLink(Descriptor socket, std::size_t spill_bytes)
-    : socket_(std::move(socket)), spill_(std::max(spill_bytes, sizeof(FrameHeader))) {
+SocketLink::SocketLink(Descriptor socket, std::size_t spill_bytes, int patience)
+    : socket_(std::move(socket)), patience_(patience), spill_(std::max(spill_bytes, sizeof(FrameHeader))) {
   const int flags = ::fcntl(socket_.get(), F_GETFL);
   ::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
   const int on = 1;
@@ -103,6 +103,7 @@ SocketLink::SocketLink(Descriptor socket, std::size_t spill_bytes)
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
   if (!tcp_) return;
+  acknowledge_at_once(false);
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_CONGESTION, kLocalCongestionControl.data(),
                socklen_t{kLocalCongestionControl.size()});
 }
@@ -211,7 +212,7 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
   if (got < 0) {
     if (errno == EINTR) return true;
     if (errno != EAGAIN && errno != EWOULDBLOCK) fail(errno);
-    acknowledge();
+    if (owes_acknowledgement_ && ++looked_in_vain_ >= patience_) acknowledge();
     return false;
   }
   if (got == 0) {
@@ -236,6 +237,7 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
   spill_end_ += bytes;
   moved += parse(sink);
   const bool part_of_header = !in_payload_ && spill_end_ > 0;
+  looked_in_vain_ = 0;
   owes_acknowledgement_ = gathers_ && (last_was_short_ || part_of_header);
   return full;
 }
@@ -298,12 +300,22 @@ void SocketLink::gather_frames(bool gathering) {
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once);
 }
 
-// The other's system may be keeping back what this side waits for, until it hears that the rest has come. That would be
-// told with the next frame that leaves here, or after some 40 ms.
-void SocketLink::acknowledge() {
-  if (!std::exchange(owes_acknowledgement_, false)) return;
-  const int on = 1;
+// Otherwise the system does with the next frame that leaves here, or after some 40 ms, or when much has come.
+void SocketLink::acknowledge_at_once(bool at_once) noexcept {
+  const int on = at_once ? 1 : 0;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on);
+}
+
+// The other's system may be keeping back what this side waits for, until it hears that the rest has come.
+void SocketLink::acknowledge() noexcept {
+  owes_acknowledgement_ = false;
+  acknowledge_at_once(true);
+  acknowledge_at_once(false);
+}
+
+bool SocketLink::rest(bool resting) noexcept {
+  if (resting && owes_acknowledgement_) acknowledge();
+  return false;
 }
 
 void SocketLink::fail(int error) {

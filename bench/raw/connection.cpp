@@ -22,6 +22,7 @@ void configure(int socket) {
   set_on(socket, TCP_NODELAY, "TCP_NODELAY", true);
   set(socket, SOL_SOCKET, SO_SNDBUF, "SO_SNDBUF", &Own::kLocalBufferBytes, sizeof Own::kLocalBufferBytes);
   set(socket, SOL_SOCKET, SO_RCVBUF, "SO_RCVBUF", &Own::kLocalBufferBytes, sizeof Own::kLocalBufferBytes);
+  set_on(socket, TCP_QUICKACK, "TCP_QUICKACK", false);
   set(socket, IPPROTO_TCP, TCP_CONGESTION, "TCP_CONGESTION", Own::kLocalCongestionControl.data(),
       Own::kLocalCongestionControl.size());
 }

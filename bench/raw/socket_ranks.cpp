@@ -89,8 +89,11 @@ std::size_t SocketRanks::receive_some(const Received& part) {
     from.run = 0;
     gather(from, false);
     from.owes_acknowledgement = part.bytes.size() <= Own::kShortFrame;
-  } else if (std::exchange(from.owes_acknowledgement, false)) {
+    from.looked_in_vain = 0;
+  } else if (from.owes_acknowledgement && ++from.looked_in_vain >= (crowded_ ? 1 : Own::kPatience)) {
+    from.owes_acknowledgement = false;
     set_on(from.socket.get(), TCP_QUICKACK, "TCP_QUICKACK", true);
+    set_on(from.socket.get(), TCP_QUICKACK, "TCP_QUICKACK", false);
   }
   return bytes;
 }

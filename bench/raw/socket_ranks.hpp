@@ -50,6 +50,7 @@ class SocketRanks final : public Fabric {
     int run = 0;                        ///< short parts sent since something came
     bool gathers = false;               ///< these wait for each other
     bool owes_acknowledgement = false;  ///< the other side's may
+    int looked_in_vain = 0;             ///< since
   };
 
   Connection& connection(int rank) { return connections_[static_cast<std::size_t>(rank)]; }

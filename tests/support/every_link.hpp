@@ -28,7 +28,7 @@ inline Ends unix_pair(std::size_t spill = detail::SocketLink::kSpillBytes) {
 }
 
 template <typename Address>
-Ends tcp_pair(Address address, int family) {
+Ends tcp_pair(Address address, int family, int patience = 1) {
   detail::Descriptor listener(::socket(family, SOCK_STREAM, 0));
   socklen_t length = sizeof address;
   auto* const target = reinterpret_cast<sockaddr*>(&address);
@@ -39,15 +39,17 @@ Ends tcp_pair(Address address, int family) {
   detail::Descriptor caller(::socket(family, SOCK_STREAM, 0));
   if (::connect(caller.get(), target, length) != 0) throw std::runtime_error("no connection");
   detail::Descriptor called(::accept(listener.get(), nullptr, nullptr));
-  return {std::make_unique<detail::SocketLink>(std::move(caller)),
-          std::make_unique<detail::SocketLink>(std::move(called))};
+  const auto link = [&](detail::Descriptor& end) {
+    return std::make_unique<detail::SocketLink>(std::move(end), detail::SocketLink::kSpillBytes, patience);
+  };
+  return {link(caller), link(called)};
 }
 
-inline Ends tcp4_pair() {
+inline Ends tcp4_pair(int patience = 1) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return tcp_pair(address, AF_INET);
+  return tcp_pair(address, AF_INET, patience);
 }
 
 inline Ends tcp6_pair() {

@@ -218,18 +218,30 @@ TEST_CASE("no frame is kept back after a long one or an answer", "[transport][so
   CHECK(at_once());
 }
 
-TEST_CASE("who waits for more acknowledges what has come", "[transport][socket_link]") {
-  Ends ends = tcp4_pair();
+TEST_CASE("who looks for more so often in vain, or sleeps, acknowledges what has come", "[transport][socket_link]") {
+  constexpr int kPatience = 3;
+  Ends ends = tcp4_pair(kPatience);
   Recorder right;
-  // Else it would leave that to its next frame.
-  const int later = 0;
-  REQUIRE(::setsockopt(ends.second->descriptor(), IPPROTO_TCP, TCP_QUICKACK, &later, sizeof later) == 0);
-  REQUIRE_FALSE(set(*ends.second, TCP_QUICKACK));
-  TestFrame frame(1, pattern(8, 1));
-  ends.first->send(frame);
-  while (ends.second->poll(right) == 0) continue;
-  while (ends.second->poll(right) != 0) continue;
-  CHECK(set(*ends.second, TCP_QUICKACK));
+  const auto acknowledged = [&] {
+    tcp_info info{};
+    socklen_t length = sizeof info;
+    REQUIRE(::getsockopt(ends.first->descriptor(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0);
+    return info.tcpi_unacked == 0;
+  };
+  for (int round = 0; round < 3; ++round) {
+    TestFrame frame(1, pattern(8, 1));
+    ends.first->send(frame);
+    while (ends.second->poll(right) == 0) continue;
+    for (int look = 1; look < kPatience; ++look) CHECK(ends.second->poll(right) == 0);
+    CHECK_FALSE(acknowledged());
+    const bool sleeps = round == 1;
+    if (sleeps) {
+      CHECK_FALSE(ends.second->rest(true));
+    } else {
+      CHECK(ends.second->poll(right) == 0);
+    }
+    CHECK(acknowledged());
+  }
 }
 
 TEST_CASE("within a host no packet is held back to spread the load", "[transport][socket_link]") {

@@ -1,11 +1,15 @@
 #include "bench/tune/tune_command.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <tuple>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include <rondo/size.hpp>
 
 #include "bench/command_line.hpp"
 #include "bench/report.hpp"
@@ -20,9 +24,10 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kTuneDescription =
     "Measures every algorithm of every collective, pipelined ones with several chunks, with loops like those of\n"
     "rondo-bench compare, in turn, round after round; prints the rules that follow, as RONDO_TUNING_FILE takes them.\n"
-    "Rules of the shm path are for ranks of one host, those of tcp for any; those of more "
-    "ranks\n"
-    "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them.";
+    "Rules of the shm path are for ranks of one host, those of tcp for any; those of more ranks\n"
+    "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them. At "
+    "the\n"
+    "end it says what rondo's own table is worth here: by how much its choices miss the best.";
 
 struct TypedTuning {
   std::vector<std::string> operations{"all_reduce", "reduce",         "broadcast",  "scatter", "gather",
@@ -56,18 +61,40 @@ Json to_json(const Answered& answer) {
   for (const auto& [choice, time] : answer.microseconds)
     times.push_back({{"algorithm", to_string(choice.algorithm)}, {"chunk_bytes", choice.chunk_bytes}, {"us", time}});
   const Question& question = answer.question;
+  const auto loss = loss_of_table(answer);
   return {{"collective", to_string(question.collective)},
           {"bytes", question.bytes},
           {"ranks", question.ranks},
           {"oversubscribed", question.oversubscribed},
           {"one_host", question.one_host},
+          {"table_to_best", loss ? Json(*loss) : Json()},
           {"candidates", std::move(times)}};
 }
 
 void write_medians(std::ostream& to, const std::vector<Answered>& answers) {
-  Json report{{"version", RONDO_VERSION}, {"measured", Json::array()}};
-  for (const Answered& answer : answers) report["measured"].push_back(to_json(answer));
-  to << report.dump(2) << '\n';
+  to << fmt::format("{{\"version\": \"{}\", \"measured\": [", RONDO_VERSION);
+  for (const Answered& answer : answers) to << (&answer == answers.data() ? "\n" : ",\n") << to_json(answer).dump();
+  to << "\n]}\n";
+}
+
+/// What the table that rondo comes with is worth on this machine.
+std::string worth_of_table(const std::vector<Answered>& answers) {
+  double logarithms = 0, most = 0;
+  int questions = 0;
+  const Question* where = nullptr;
+  for (const Answered& answer : answers) {
+    const auto loss = loss_of_table(answer);
+    if (!loss) continue;
+    logarithms += std::log(*loss);
+    ++questions;
+    if (*loss > most) std::tie(most, where) = std::tuple(*loss, &answer.question);
+  }
+  if (!where) return "";
+  return fmt::format(
+      "rondo's own table takes {:.2f} times as long as the best of each, in the geometric mean of {}; {:.2f} at the "
+      "most: {} of {}, {} ranks, {}\n",
+      std::exp(logarithms / questions), questions, most, to_string(where->collective), format_size(where->bytes),
+      where->ranks, where->one_host ? "shm" : "tcp");
 }
 
 }  // namespace
@@ -103,6 +130,7 @@ int tune_command(const std::vector<std::string>& arguments) {
   const std::string table = print_tuning_rules(rules);
   write_file(settings.json, [&](std::ostream& to) { write_medians(to, answers); });
   write_file(settings.table, [&](std::ostream& to) { to << table; });
+  fmt::print(stderr, "{}", worth_of_table(answers));
   fmt::print("{}", settings.code ? rules_to_code(rules) : table);
   return kExitGood;
 }

@@ -28,15 +28,19 @@ std::optional<double> time_of(const Answered& answer, const Choice& choice) {
   return std::nullopt;
 }
 
+const std::pair<Choice, double>& best_of(const Answered& answer) {
+  return *std::min_element(answer.microseconds.begin(), answer.microseconds.end(),
+                           [](const auto& one, const auto& other) { return one.second < other.second; });
+}
+
 /// The best, unless `before` is about as good.
 Choice winner(const Answered& answer, const std::optional<Choice>& before) {
-  const auto best = std::min_element(answer.microseconds.begin(), answer.microseconds.end(),
-                                     [](const auto& one, const auto& other) { return one.second < other.second; });
+  const auto& [best, shortest] = best_of(answer);
   if (before) {
     const auto time = time_of(answer, *before);
-    if (time && *time <= kAsGood * best->second) return *before;
+    if (time && *time <= kAsGood * shortest) return *before;
   }
-  return best->first;
+  return best;
 }
 
 /// A power of two between them.
@@ -186,6 +190,13 @@ std::vector<TuningRule> rules_for(const std::vector<Answered>& answers) {
   std::stable_partition(rules.begin(), rules.end(),
                         [](const TuningRule& rule) { return rule.reach == Reach::one_host; });
   return rules;
+}
+
+std::optional<double> loss_of_table(const Answered& answer) {
+  const Choice chosen = choose(answer.question);
+  const auto time = time_of(answer, chosen.chunk_bytes < answer.question.bytes ? chosen : Choice{chosen.algorithm, 0});
+  if (!time) return std::nullopt;
+  return *time / best_of(answer).second;
 }
 
 }  // namespace rondo::bench

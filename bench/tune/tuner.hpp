@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -48,5 +49,9 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan);
 /// middle. Neighbours in ranks that agree become one rule. A rule holds from the ranks above the next smaller measured
 /// number (or from 2) up to its own, the last in size for all sizes.
 std::vector<TuningRule> rules_for(const std::vector<Answered>& answers);
+
+/// How many times as long as the best candidate the one that rondo's own table chooses takes. Nothing: it was not
+/// measured.
+std::optional<double> loss_of_table(const Answered& answer);
 
 }  // namespace rondo::bench

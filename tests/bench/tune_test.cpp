@@ -130,6 +130,19 @@ TEST_CASE("numbers of ranks that agree are one rule, up to the last that was mea
         "    {C::all_reduce, kAnyBytes, 9, 16, Crowd::oversubscribed, {linear, 0}},\n");
 }
 
+TEST_CASE("what the table loses is its choice's time to the best's", "[bench][tune]") {
+  const Question question = question_of(8, 2);
+  const Choice chosen = choose(question);
+  CHECK(loss_of_table({question, {{chosen, 3}, {kLinear, 2}}}) == 1.5);
+  CHECK(loss_of_table({question, {{chosen, 2}, {kLinear, 3}}}) == 1.0);
+  CHECK(loss_of_table({question, {{kLinear, 3}}}) == std::nullopt);
+  Question shorter_than_chunk = question;
+  shorter_than_chunk.collective = Collective::broadcast;
+  const Choice longer = choose(shorter_than_chunk);
+  REQUIRE(longer.chunk_bytes > shorter_than_chunk.bytes);
+  CHECK(loss_of_table({shorter_than_chunk, {{{longer.algorithm, 0}, 5}, {kTree, 4}}}) == 1.25);
+}
+
 TEST_CASE("rules for ranks of one host come first", "[bench][tune]") {
   const std::vector<Answered> answers{{question_of(8, 2), {{kTree, 2}}},
                                       {question_of(8, 2, false, true), {{Choice{Algorithm::direct, 0}, 2}}}};

@@ -73,8 +73,8 @@ void Engine::close_group(Group& group) {
   auto closed = groups_.extract(group.id());
   // What ends the world by an exception ends this rank, whose goodbye says so.
   if (group.id() != kWorldId || std::uncaught_exceptions() == 0) group.answer_offers();
-  // Who leaves the world says goodbye.
-  if (group.asked() && group.id() != kWorldId) tell_closed(*group.asked());
+  // An exception that ends this rank is a better cause; one that is caught leaves it to who asks again.
+  if (group.asked() && std::uncaught_exceptions() == 0) tell_closed(*group.asked());
   if (group.idle()) return;
   // Handles of unfinished operations still refer to it.
   group.poison(Error(Errc::not_initialized, "the communicator was destroyed before its operations had finished",
@@ -218,7 +218,13 @@ std::size_t Engine::poll(bool everything) {
     moved += peer.poll();
     lost |= peer.gone();
   }
-  if (lost) std::erase_if(active_, [](const Peer* peer) { return peer->gone(); });
+  if (lost) {
+    // Who has said goodbye waits until it is acknowledged.
+    for (Peer* peer : active_) {
+      if (peer->gone() && peer->link()) peer->link()->settle();
+    }
+    std::erase_if(active_, [](const Peer* peer) { return peer->gone(); });
+  }
   if (device_.opened()) {
     moved += device_.poll();
     device_messages_.poll();
@@ -284,6 +290,10 @@ Duration Engine::prepare_to_sleep(WakeList& wakes) {
       std::any_of(groups_.begin(), groups_.end(), [](const auto& entry) { return entry.second->awaits_verdict(); });
   return verdict_due || device_peers_.closes_later() || !suspects_.empty() || !leavers_.empty() ? kShortSleep
                                                                                                 : kLongSleep;
+}
+
+void Engine::settle() noexcept {
+  for (Peer* peer : active_) peer->link()->settle();
 }
 
 bool Engine::rest(bool resting) {

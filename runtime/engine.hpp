@@ -173,6 +173,8 @@ class Engine {
   /// Looks at the clock: overdue verdicts, peers that may be dead, operations that wait for the absent. Returns how
   /// much that moved, as `poll` does.
   std::size_t tick(Time now);
+  /// See `Link::settle`.
+  void settle() noexcept;
   /// The same, at most once in a while: for callers who look for news again and again and never wait.
   void tick_if_due();
   /// Puts into `wakes` what ends a sleep, and tells those who share memory that they must wake this rank. Returns how

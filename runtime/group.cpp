@@ -182,7 +182,7 @@ std::uint32_t Group::done() const noexcept {
 void Group::take_stalled(const Notice& stalled) {
   const auto number = static_cast<std::uint32_t>(stalled.number);
   const auto age = static_cast<std::int32_t>(last_number_ - number);
-  if (age < 0) asked_ = stalled;
+  if (static_cast<std::int32_t>(number - done()) > 0) asked_ = stalled;
   if (age < 0 || age >= static_cast<std::int32_t>(kRemembered)) return;
   const Call& mine = calls_[number % kRemembered];
   if (mine != stalled.call) report_failure(mismatch(number, mine, member(stalled.rank), to_string(stalled.call)));

@@ -82,9 +82,10 @@ class Group {
   void check_left_over(const Operation& operation);
   /// The last collective in which this rank has done its part.
   std::uint32_t done() const noexcept;
-  /// A member waits in a call. Where the one of that number is known here and another, the group has failed.
+  /// A member waits in a call. Where the one of that number is known here and another, the group has failed; where
+  /// this rank's part in it is not done yet, it is remembered.
   void take_stalled(const Notice& stalled);
-  /// The last call in which a member waited and that had not been made here.
+  /// The last that was remembered.
   const std::optional<Notice>& asked() const noexcept { return asked_; }
   /// A member that shares memory is in another call than `mine`.
   void report_mismatch(const Operation& mine, int other, const Call& theirs);

@@ -164,6 +164,7 @@ class Hub {
   void take_stalled(int rank, const Notice& notice);
   void pass_on(int rank, Notice notice);
   void take_resumed(int rank, std::uint64_t communicator);
+  void ask_who_resumed(int rank, std::uint64_t communicator);
   bool compare_calls(int rank, const Notice& notice);
   const Stall* find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const;
   std::string absence(int asking, const Notice& notice) const;

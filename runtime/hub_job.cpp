@@ -161,8 +161,30 @@ void Hub::take_resumed(int rank, std::uint64_t communicator) {
   if (found == stalls.end()) return;
   if (poisoned_.contains(communicator)) {
     found->second.given_up = true;
-  } else {
-    stalls.erase(found);
+    return;
+  }
+  stalls.erase(found);
+  ask_who_resumed(rank, communicator);
+}
+
+/// Nobody told it of others that waited for it while it waited itself; now it may have destroyed the communicator.
+void Hub::ask_who_resumed(int rank, std::uint64_t communicator) {
+  const auto& connection = members_[static_cast<std::size_t>(rank)].connection;
+  for (int other = 0; connection && other < job_.size; ++other) {
+    const auto& stalls = members_[static_cast<std::size_t>(other)].stalls;
+    const auto found = stalls.find(communicator);
+    if (found == stalls.end()) continue;
+    const Stall& stall = found->second;
+    if (std::none_of(stall.awaited.begin(), stall.awaited.end(), [&](const auto& one) { return one.rank == rank; }))
+      continue;
+    Notice notice;
+    notice.kind = Notice::Kind::stalled;
+    notice.rank = other;
+    notice.communicator = communicator;
+    notice.number = stall.number;
+    notice.call = stall.call;
+    notice.awaited = stall.awaited;
+    write(*connection, encode(notice));
   }
 }
 

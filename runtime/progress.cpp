@@ -91,7 +91,8 @@ void Progress::finish(Entry& entry, Waitable& waitable) {
 }
 
 void Progress::poke(Entry&) {
-  if (driver_ == Driver::none) engine_.poll(false);
+  // Who looks now and then is not to look in vain so often before the others hear of it.
+  if (driver_ == Driver::none && engine_.poll(false) == 0) engine_.settle();
 }
 
 // Polls until `done`, or until the deadline has passed. The lock is released while it sleeps or others want it.

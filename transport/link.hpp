@@ -99,6 +99,9 @@ class Link {
   virtual int descriptor() const = 0;
   virtual bool wants_write() const = 0;
 
+  /// Nobody may look for long: tells the other side what it has been spared so far.
+  virtual void settle() noexcept {}
+
   /// The thread is about to block (or is back): the other side must make `descriptor()` readable when it moves
   /// something. True: it may do so without a system call of ours, and sees what `Resting` orders.
   virtual bool rest(bool) noexcept { return false; }

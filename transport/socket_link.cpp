@@ -212,7 +212,7 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
   if (got < 0) {
     if (errno == EINTR) return true;
     if (errno != EAGAIN && errno != EWOULDBLOCK) fail(errno);
-    if (owes_acknowledgement_ && ++looked_in_vain_ >= patience_) acknowledge();
+    if (owes_acknowledgement_ && ++looked_in_vain_ >= patience_) settle();
     return false;
   }
   if (got == 0) {
@@ -307,14 +307,14 @@ void SocketLink::acknowledge_at_once(bool at_once) noexcept {
 }
 
 // The other's system may be keeping back what this side waits for, until it hears that the rest has come.
-void SocketLink::acknowledge() noexcept {
-  owes_acknowledgement_ = false;
+void SocketLink::settle() noexcept {
+  if (!std::exchange(owes_acknowledgement_, false)) return;
   acknowledge_at_once(true);
   acknowledge_at_once(false);
 }
 
 bool SocketLink::rest(bool resting) noexcept {
-  if (resting && owes_acknowledgement_) acknowledge();
+  if (resting) settle();
   return false;
 }
 

@@ -30,6 +30,7 @@ class SocketLink final : public Link {
   bool drained() const override;
   int descriptor() const override { return socket_.get(); }
   bool wants_write() const override { return !queue_.empty() && !broken_; }
+  void settle() noexcept override;
   bool rest(bool resting) noexcept override;
   std::string_view transport() const override { return tcp_ ? "tcp" : "unix"; }
 
@@ -49,8 +50,8 @@ class SocketLink final : public Link {
   static constexpr std::size_t kShortFrame = std::size_t{16} << 10;
   /// So the other side acknowledges only when it has looked so often for more and nothing came, or is about to sleep.
   /// Where ranks have a core each: at the first such look a stream of short messages took 1.4 to 1.7 times as long, for
-  /// each of them then had a packet, and that an acknowledgement. Ranks that share cores look once: what is kept back
-  /// costs them turns.
+  /// each of them then had a packet, and that an acknowledgement. Ranks that do not spin, as they share cores, look
+  /// once: what is kept back costs them turns.
   static constexpr int kPatience = 8;
 
  private:
@@ -62,7 +63,6 @@ class SocketLink final : public Link {
   void begin_long(Sink& sink);
   void gather_frames(bool gathering);
   void acknowledge_at_once(bool at_once) noexcept;
-  void acknowledge() noexcept;
   void fail(int error);
 
   Descriptor socket_;

@@ -192,14 +192,20 @@ TEST_CASE("a rank that destroys the communicator in the middle of a collective f
   Config config;
   config.timeout = 8s;
   config.transport = Transport::unix_socket;
-  const auto heard = hear_in_part(config, [](Communicator& world, Communicator& part) {
+  const bool waited_itself = GENERATE(false, true);
+  const auto heard = hear_in_part(config, [&](Communicator& world, Communicator& part) {
     int value = 0;
     const Options from_one_to_the_next{Algorithm::chain};
     if (world.rank() != 1) {
-      if (world.rank() == 0) world.recv(std::span(&value, 1), 1);
+      if (world.rank() == 0 || waited_itself) world.recv(std::span(&value, 1), 1);
       return broadcast(part, std::span(&value, 1), 0, from_one_to_the_next), void();
     }
     Work half = ibroadcast(part, std::span(&value, 1), 0, from_one_to_the_next);
+    if (waited_itself) {
+      (void)half.wait_for(1500ms);  // after a second it says that it waits, and is not told any more who waits for it
+      world.send(std::span(&value, 1), 2);
+      (void)half.wait_for(1500ms);
+    }
     part = Communicator();
     world.send(std::span(&value, 1), 0);
     half.wait();

@@ -216,15 +216,11 @@ std::size_t Engine::poll(bool everything) {
     polled_.system += awaited && peer.link()->polls_system() ? 1 : 0;
     polled_.answers &= !awaited || (peer.asked() && peer.on_other_core());
     moved += peer.poll();
-    lost |= peer.gone();
+    if (!peer.gone()) continue;
+    peer.link()->settle();  // who has said goodbye waits until that is acknowledged
+    lost = true;
   }
-  if (lost) {
-    // Who has said goodbye waits until it is acknowledged.
-    for (Peer* peer : active_) {
-      if (peer->gone() && peer->link()) peer->link()->settle();
-    }
-    std::erase_if(active_, [](const Peer* peer) { return peer->gone(); });
-  }
+  if (lost) std::erase_if(active_, [](const Peer* peer) { return peer->gone(); });
   if (device_.opened()) {
     moved += device_.poll();
     device_messages_.poll();

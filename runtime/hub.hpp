@@ -107,15 +107,12 @@ class Hub {
   enum class Phase : std::uint8_t { gathering, running };
 
   struct Stall {
-    std::uint64_t number = 0;
-    Call call;
-    std::vector<Notice::Awaited> awaited;
-    std::vector<Call> before;
+    Notice said;
     bool given_up = false;
     /// The call of that number, as far as it is known.
     const Call* call_at(std::uint64_t at) const noexcept {
-      if (at == number) return &call;
-      return at < number && number - at <= before.size() ? &before[number - at - 1] : nullptr;
+      if (at == said.number) return &said.call;
+      return at < said.number && said.number - at <= said.before.size() ? &said.before[said.number - at - 1] : nullptr;
     }
   };
   struct Member {
@@ -161,8 +158,8 @@ class Hub {
   void take_notice(Id id, int rank, const Notice& notice);
   void take_join(int rank, const Join& join);
   void shorten_deadline(std::chrono::nanoseconds patience);
-  void take_stalled(int rank, const Notice& notice);
-  void pass_on(int rank, Notice notice);
+  void take_stalled(int rank, Notice notice);
+  void pass_on(int rank, const Notice& notice);
   void take_resumed(int rank, std::uint64_t communicator);
   void ask_who_resumed(int rank, std::uint64_t communicator);
   bool compare_calls(int rank, const Notice& notice);

@@ -126,11 +126,12 @@ void Hub::shorten_deadline(std::chrono::nanoseconds patience) {
   }));
 }
 
-void Hub::take_stalled(int rank, const Notice& notice) {
+void Hub::take_stalled(int rank, Notice notice) {
+  notice.rank = rank;
   auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
   if (stalls.size() >= kMaxStalls && !stalls.contains(notice.communicator)) stalls.erase(stalls.begin());
   const bool again = find_stall(rank, notice.communicator, notice.number) != nullptr;
-  stalls[notice.communicator] = Stall{notice.number, notice.call, notice.awaited, notice.before, false};
+  stalls[notice.communicator] = Stall{notice};
   if (!compare_calls(rank, notice)) return;
   pass_on(rank, notice);
   if (again) {
@@ -145,8 +146,7 @@ void Hub::take_stalled(int rank, const Notice& notice) {
 
 /// Who is awaited and does not wait here himself may have made another call, which needed nobody, and be anywhere: he
 /// compares.
-void Hub::pass_on(int rank, Notice notice) {
-  notice.rank = rank;
+void Hub::pass_on(int rank, const Notice& notice) {
   for (const Notice::Awaited& awaited : notice.awaited) {
     if (awaited.rank < 0 || awaited.rank >= job_.size || awaited.rank == rank) continue;
     const Member& other = members_[static_cast<std::size_t>(awaited.rank)];
@@ -174,17 +174,10 @@ void Hub::ask_who_resumed(int rank, std::uint64_t communicator) {
     const auto& stalls = members_[static_cast<std::size_t>(other)].stalls;
     const auto found = stalls.find(communicator);
     if (found == stalls.end()) continue;
-    const Stall& stall = found->second;
-    if (std::none_of(stall.awaited.begin(), stall.awaited.end(), [&](const auto& one) { return one.rank == rank; }))
-      continue;
-    Notice notice;
-    notice.kind = Notice::Kind::stalled;
-    notice.rank = other;
-    notice.communicator = communicator;
-    notice.number = stall.number;
-    notice.call = stall.call;
-    notice.awaited = stall.awaited;
-    write(*connection, encode(notice));
+    const Notice& said = found->second.said;
+    const bool awaits =
+        std::any_of(said.awaited.begin(), said.awaited.end(), [&](const auto& one) { return one.rank == rank; });
+    if (awaits) write(*connection, encode(said));
   }
 }
 
@@ -196,14 +189,14 @@ bool Hub::compare_calls(int rank, const Notice& notice) {
     const auto found = stalls.find(notice.communicator);
     if (found == stalls.end() || other == rank) continue;
     // Of two that are stuck in different places, one is done with what the other waits in.
-    const std::uint64_t number = std::min(mine.number, found->second.number);
+    const std::uint64_t number = std::min(mine.said.number, found->second.said.number);
     const Call* const my_call = mine.call_at(number);
     const Call* const their_call = found->second.call_at(number);
     if (!my_call || !their_call || *my_call == *their_call) continue;
     Notice cause = notice;
     cause.rank = rank;
     cause.number = number;
-    cause.call = mine.number == number ? *my_call : *their_call;
+    cause.call = mine.said.number == number ? *my_call : *their_call;
     cause.code = Errc::collective_mismatch;
     const bool in_order = other < rank;
     cause.text = fmt::format("the ranks called different collectives: rank {} called {}, rank {} called {}",
@@ -218,7 +211,7 @@ bool Hub::compare_calls(int rank, const Notice& notice) {
 const Hub::Stall* Hub::find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const {
   const auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
   const auto found = stalls.find(communicator);
-  return found != stalls.end() && found->second.number == number ? &found->second : nullptr;
+  return found != stalls.end() && found->second.said.number == number ? &found->second : nullptr;
 }
 
 /// "; rank 3 has not come to it": whom anybody waits for in this call and who does not wait in it himself. Whom the
@@ -233,7 +226,7 @@ std::string Hub::absence(int asking, const Notice& notice) const {
   };
   add(notice.awaited);
   for (int rank = 0; rank < job_.size; ++rank) {
-    if (const Stall* const stall = find_stall(rank, notice.communicator, notice.number)) add(stall->awaited);
+    if (const Stall* const stall = find_stall(rank, notice.communicator, notice.number)) add(stall->said.awaited);
   }
   std::vector<int> members;
   std::string elsewhere;
@@ -242,11 +235,11 @@ std::string Hub::absence(int asking, const Notice& notice) const {
     const auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
     if (stalls.empty()) continue;
     const auto here = stalls.find(notice.communicator);
-    const bool done = here != stalls.end() && here->second.number > notice.number;
+    const bool done = here != stalls.end() && here->second.said.number > notice.number;
     const auto waits = std::find_if(stalls.begin(), stalls.end(), [](const auto& at) { return !at.second.given_up; });
     const auto& [communicator, stall] = done ? *here : waits != stalls.end() ? *waits : *stalls.begin();
     elsewhere += fmt::format("; rank {} {}{} {} #{}{}", member, done ? "is done with it and " : "",
-                             stall.given_up ? "gave up" : "waits in", to_string(stall.call), stall.number,
+                             stall.given_up ? "gave up" : "waits in", to_string(stall.said.call), stall.said.number,
                              communicator == notice.communicator ? "" : " of another communicator");
     if (done) members.pop_back();
   }

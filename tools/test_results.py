@@ -1,5 +1,6 @@
-"""Reads Meson's testlog.json. Prints how many test cases passed and failed, then of each program with failures "* NAME"
-and the last lines that it printed, indented, then of each with skipped cases "- NAME" and why, indented.
+"""test_results.py TESTLOG.json FOLDER: prints how many test cases passed and failed, then of each program with failures
+its name after FOLDER and the last lines that it printed, then of each with skipped cases these and why. The lines of the
+former begin with "F", those of the latter with "S".
 
 A Catch2 program counts as many as the test cases it reports, any other program as one. Skipped cases are neither."""
 
@@ -24,42 +25,43 @@ def cases(output):
 
 
 def skipped(output):
-    """Lines "case: why", each once, as tests/support/skipped.hpp and tests/cuda/driver_required.cpp print them."""
-    return sorted(set(re.findall(r"^(?:skipped|SKIP): (.*)$", output, re.M)))
+    """Pairs of a case and why, as tests/support/skipped.hpp prints them, or tests/cuda/driver_required.cpp of all."""
+    cases = re.findall(r"^skipped: (.*)\t(.*)$", output, re.M)
+    return dict(cases) | {"all": why for why in re.findall(r"^SKIP: (.*)$", output, re.M)}
 
 
 def without_colour(text):
     return re.sub(r"\x1b\[[0-9;]*m", "", text or "")
 
 
-def main(path):
+def main(path, folder):
     passed = failed = 0
     told = []
-    skips = []
     if not os.path.exists(path):
         failed = 1
-        told = ["* the test runner (no results)"]
+        told = [f"F{folder}: the test runner (no results)"]
     else:
         with open(path, encoding="utf-8", errors="replace") as log:
             for test in map(json.loads, log):
                 output = without_colour(test.get("stdout"))
                 not_here = skipped(output)
                 if not_here:
-                    skips += [f"- {test['name']}"] + ["    " + line for line in not_here]
+                    told.append(f"S{folder}: {test['name']}")
+                    told += [f"S    {case}: {why}" for case, why in not_here.items()]
                 if test["result"] == "SKIP":
                     continue
                 ended_well = test["result"] in ("OK", "EXPECTEDFAIL")
                 good, bad = cases(output) or (int(ended_well), 0)
                 bad = max(bad, 0 if ended_well else 1)
-                passed += max(good - len({line.split(": ")[0] for line in not_here}), 0)
+                passed += max(good - len(not_here), 0)
                 failed += bad
                 if bad > 0:
-                    told.append(f"* {test['name']} ({bad} failed: {test['result'].lower()})")
+                    told.append(f"F{folder}: {test['name']} ({bad} failed: {test['result'].lower()})")
                     lines = (output + without_colour(test.get("stderr"))).splitlines()
-                    told += ["    " + line for line in lines[-LAST_LINES:]]
+                    told += ["F    " + line for line in lines[-LAST_LINES:]]
     print(passed, failed)
-    for line in told + skips:
+    for line in told:
         print(line)
 
 
-main(sys.argv[1])
+main(*sys.argv[1:])

@@ -49,7 +49,7 @@ class SocketLink final : public Link {
   static constexpr int kLongRun = 8;
   static constexpr std::size_t kShortFrame = std::size_t{16} << 10;
   /// So the other side acknowledges only when it has looked so often for more and nothing came, or is about to sleep.
-  /// Where ranks have a core each: at the first such look a stream of short messages took 1.4 to 1.7 times as long, for
+  /// Where ranks have a core each: at the first such look a stream of short messages took 1.2 to 1.9 times as long, for
   /// each of them then had a packet, and that an acknowledgement. Ranks that do not spin, as they share cores, look
   /// once: what is kept back costs them turns.
   static constexpr int kPatience = 8;

@@ -25,9 +25,8 @@ constexpr const char* kTuneDescription =
     "Measures every algorithm of every collective, pipelined ones with several chunks, with loops like those of\n"
     "rondo-bench compare, in turn, round after round; prints the rules that follow, as RONDO_TUNING_FILE takes them.\n"
     "Rules of the shm path are for ranks of one host, those of tcp for any; those of more ranks\n"
-    "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them. At "
-    "the\n"
-    "end it says what rondo's own table is worth here: by how much its choices miss the best.";
+    "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them.\n"
+    "At the end it says what rondo's own table is worth here: by how much its choices miss the best.";
 
 struct TypedTuning {
   std::vector<std::string> operations{"all_reduce", "reduce",         "broadcast",  "scatter", "gather",

@@ -346,51 +346,9 @@ TEST_CASE("a collective of buffers on the host and on devices is an error of all
   CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 10, sum, direct)"));
 }
 
-TEST_CASE("what the driver refuses one rank at its call all ranks hear of", "[cuda][collectives][stand-in]") {
-  if (!is_stand_in()) return;
-  const auto ended = run_ranks_with_own("FAKECUDA_FAIL=$([ $RONDO_RANK != 1 ] || echo cuStreamIsCapturing:1:2)",
-                                        COLLECTIVE_RANK, 3, "call-is-refused");
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-}
-
-TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", "[cuda][collectives][stand-in]") {
-  if (!HAS_KERNELS || !is_stand_in()) return;
-  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "launch-fails", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  CHECK_THAT(ended.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));
-  CHECK_THAT(ended.out, ContainsSubstring("cuLaunchKernel: got CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
-}
-
 TEST_CASE("what one rank moves for all is no copy of the driver's", "[cuda][collectives][stand-in]") {
   if (!HAS_KERNELS || !is_stand_in()) return;
   check_ranks(COLLECTIVE_RANK, 3, "moved-at-once", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});
-}
-
-TEST_CASE("a collective that failed on devices keeps no events", "[cuda][collectives][stand-in]") {
-  if (!HAS_KERNELS || !is_stand_in()) return;
-  const auto ended = run_ranks(COLLECTIVE_RANK, 3, "events-come-back", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-}
-
-TEST_CASE("a copy that the driver refuses fails the collective on all ranks", "[cuda][collectives][stand-in]") {
-  if (!is_stand_in()) return;
-  const std::string call = GENERATE("cuMemcpyDtoHAsync", "cuMemcpy2DAsync");
-  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=" + call + ":1:700"});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
-  CHECK_THAT(ended.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));
-  CHECK_THAT(ended.out, ContainsSubstring(call + "_v2: got CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
-  CHECK_THAT(ended.out, ContainsSubstring("4000 bytes"));
-  // Of several pieces another than the first.
-  const auto later =
-      run_ranks(COLLECTIVE_RANK, 2, "copy-fails", {"FAKECUDA_FAIL=" + call + ":4:700", "TEST_PIECE_BYTES=1000"});
-  INFO(later.out << later.err);
-  CHECK(later.status == 0);
-  CHECK_THAT(later.out, ContainsSubstring("[0] ") && ContainsSubstring("[1] "));
-  CHECK_THAT(later.out, ContainsSubstring("all_reduce") && ContainsSubstring("1000 bytes"));
 }
 
 TEST_CASE("a rank that is killed fails the collective on devices", "[cuda][collectives]") {

@@ -237,7 +237,7 @@ int run(const std::string& act, int victim, const std::string& fault) {
     });
   }
   pid_t process = ::getpid();
-  if (fault == "owner") broadcast(world, std::span(&process, 1), victim);
+  if (fault == "owner" || fault == "elsewhere") broadcast(world, std::span(&process, 1), victim);
   try {
     constexpr int kLastRound = 10;
     const int faulty_round = fault == "stop" ? 0 : 5;
@@ -258,6 +258,8 @@ int run(const std::string& act, int victim, const std::string& fault) {
       wait_until_others_ended();
       ::_exit(3);
     }
+    // Who destroys the communicator in which that one waits ends its call before its deadline does.
+    if (!faulty && fault == "elsewhere") wait_for_end_of(process);
     return 1;
   }
 }

@@ -220,13 +220,11 @@ TEST_CASE("at the deadline all hear who is absent, and where it waits instead", 
     INFO(failure.ended.out << failure.ended.err);
     REQUIRE(failure.heard.size() == kRanks);
     for (const Heard& heard : failure.heard) {
+      CHECK_THAT(heard.text, StartsWith("timed_out"));
       if (heard.rank == 2) {
-        // The second where one of the others, who give up at the same time, has cleared up before.
-        CHECK_THAT(heard.text, (StartsWith("timed_out") && ContainsSubstring("rank 2 gave up barrier(") &&
-                                ContainsSubstring("not come to it")) ||
-                                   (StartsWith("peer_failed") && ContainsSubstring(" has destroyed the communicator")));
+        CHECK_THAT(heard.text, ContainsSubstring("rank 2 gave up barrier("));
+        CHECK_THAT(heard.text, ContainsSubstring("not come to it"));
       } else {
-        CHECK_THAT(heard.text, StartsWith("timed_out"));
         CHECK_THAT(heard.text, ContainsSubstring("gave up all_reduce(float x 50000"));
         CHECK_THAT(heard.text, ContainsSubstring("; rank 2 has not come to it"));
         // Its own deadline may have come first.

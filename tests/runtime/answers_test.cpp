@@ -144,3 +144,24 @@ TEST_CASE("who waits for answers from other cores alone is told apart", "[runtim
   CHECK(rank.engine.polled().system == 1);
   CHECK_FALSE(rank.engine.polled().answers);  // nothing was sent to it
 }
+
+TEST_CASE("who looks now and then, and in vain, leaves no link unsettled", "[runtime][answers]") {
+  Pair pair;
+  const Receive receive(*pair.group);
+  Progress::Entry entry(pair.engine.progress());
+  pair.engine.progress().poke(entry);
+  CHECK(pair.link->settled == 1);
+  pair.link->moves = 1;
+  pair.engine.progress().poke(entry);
+  CHECK(pair.link->settled == 1);
+}
+
+TEST_CASE("a link whose other side has said goodbye is settled before nobody looks at it any more",
+          "[runtime][answers]") {
+  Pair pair;
+  pair.link->on_poll = [&] { pair.peer.deliver(Pair::header(FrameKind::bye, 0), {}); };
+  pair.engine.poll(true);
+  CHECK(pair.link->settled == 1);
+  pair.engine.settle();
+  CHECK(pair.link->settled == 1);
+}

@@ -53,8 +53,9 @@ class HeldLink final : public Link {
   void give_up_pull() noexcept override { gave_up = true; }
   std::size_t poll(Sink&) override {
     if (on_poll) on_poll();
-    return 0;
+    return moves;
   }
+  void settle() noexcept override { ++settled; }
   bool polls_system() const noexcept override { return is_system; }
   bool flushed() const override { return queue_.empty(); }
   void shut_down() noexcept override {}
@@ -71,6 +72,8 @@ class HeldLink final : public Link {
   bool gave_up = false;
   bool passes = false;
   std::function<void()> on_poll;
+  std::size_t moves = 0;  ///< what a poll returns
+  int settled = 0;
   bool is_system = false;
 
  private:

@@ -139,6 +139,12 @@ std::array<Outcome, 3> hear_in_part(const Config& config,
   return heard;
 }
 
+void check_destroyed(const std::array<Outcome, 3>& heard, std::size_t by, const std::string& in) {
+  CHECK(heard.at(by).code == Errc::peer_failed);
+  CHECK_THAT(heard.at(by).error, Catch::Matchers::StartsWith("rondo: rank " + std::to_string(by) + ": " + in +
+                                                             ": rank 1 has destroyed the communicator"));
+}
+
 }  // namespace
 
 TEST_CASE("a long message of a collective to a rank that has destroyed the communicator fails it on all",
@@ -150,12 +156,7 @@ TEST_CASE("a long message of a collective to a rank that has destroyed the commu
     std::vector<int> data(100'000);  // offered, not sent at once
     broadcast(part, std::span(data), 0, {Algorithm::chain, 1 << 20});
   });
-  for (const std::size_t rank : {0, 2}) {
-    CHECK(heard.at(rank).code == Errc::peer_failed);
-    CHECK_THAT(heard.at(rank).error,
-               Catch::Matchers::StartsWith("rondo: rank " + std::to_string(rank) +
-                                           ": broadcast #1: rank 1 has destroyed the communicator"));
-  }
+  for (const std::size_t rank : {0, 2}) check_destroyed(heard, rank, "broadcast #1");
 }
 
 TEST_CASE("a collective that waits for a rank that has destroyed the communicator, or then does, fails on all",
@@ -179,12 +180,7 @@ TEST_CASE("a collective that waits for a rank that has destroyed the communicato
     }
     waiting.wait();
   });
-  for (const std::size_t rank : {0, 2}) {
-    CHECK(heard.at(rank).code == Errc::peer_failed);
-    CHECK_THAT(heard.at(rank).error,
-               Catch::Matchers::StartsWith("rondo: rank " + std::to_string(rank) +
-                                           ": all_reduce #2: rank 1 has destroyed the communicator"));
-  }
+  for (const std::size_t rank : {0, 2}) check_destroyed(heard, rank, "all_reduce #2");
 }
 
 TEST_CASE("a rank that destroys the communicator in the middle of a collective fails it for who waits for it",
@@ -211,7 +207,5 @@ TEST_CASE("a rank that destroys the communicator in the middle of a collective f
     half.wait();
   });
   CHECK(heard[1].code == Errc::not_initialized);
-  CHECK(heard[2].code == Errc::peer_failed);
-  CHECK_THAT(heard[2].error,
-             Catch::Matchers::StartsWith("rondo: rank 2: broadcast #1: rank 1 has destroyed the communicator"));
+  check_destroyed(heard, 2, "broadcast #1");
 }

@@ -46,6 +46,8 @@ void freed_too_soon(Communicator& world) {
     Buffer buffer(world, 100);
     Work sent = world.isend(buffer.span(), 1);
     buffer = Buffer();
+    // While the other, or the device, has not been done with it in time, it is kept.
+    while (!CommunicatorAccess::engine(world)->device().parked().empty()) Buffer(world, 1);
     world.send(std::span(&word, 1), 1, Tag{1});
     refused(Errc::cuda, freed, [&] { sent.wait(); });
   } else {

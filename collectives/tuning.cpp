@@ -17,19 +17,15 @@ constexpr std::uint64_t MiB = 1024 * KiB;
 using enum Algorithm;
 using C = Collective;
 
-// Measured with 2, 4 and 8 ranks on 2 cores, by four runs of
+// Measured with 2, 4 and 8 ranks on 2 cores by `rondo-bench tune`. A line gives way where another is ahead by more than
+// a bad run could tell. What the last run took, every algorithm and chunk, is in bench/results/epyc-tune.json; a test
+// holds the table to it, and `rondo-bench tune --from` that file prints the table that it alone would make. Over TCP
+// double_star with 3, 6 and 16 ranks was measured by hand. A chunk of 64 KiB stays in a core's cache on its way through
+// the kernel; one of 256 KiB is a fourth of the calls.
 //
-//     rondo-bench tune --rounds 3 --seconds 0.015
-//
-// and over TCP with 4 and 8 ranks, and double_star with 3, 6 and 16, once more since ranks that share cores come back
-// to one each (three runs, and one). A line gave way where another was ahead by more than 5% in all of them, or in the
-// mean by more than a bad run could tell, and then in a job of several loops, too: tune gives each choice a job of its
-// own, and over TCP tree takes less after others than by itself. The lines for more ranks follow the algorithms' costs.
-// A chunk of 64 KiB stays in a core's cache on its way through the kernel; one of 256 KiB is a fourth of the calls.
-//
-// In one thing the table does not follow: call after call, where ranks run ahead, chain took less than tree for
-// broadcast over TCP of ranks that share cores, 0.5 to 0.9 of it. A single call, which somebody waits for, takes up to
-// twice as long by chain.
+// In one thing the table does not follow. Over TCP of ranks that share cores, call after call, where ranks run ahead,
+// chain took less than tree for broadcast, 0.5 to 0.9 of it, and tree less than linear for gather of 256 KiB. A single
+// call, which somebody waits for, takes up to twice as long by chain, and 1.3 times as long by tree.
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.
@@ -100,11 +96,11 @@ constexpr TuningRule kTable[] = {
     {C::all_reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
 
     {C::reduce, 2 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
-    {C::reduce, 256, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::reduce, 1 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
     {C::reduce, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 1 * MiB}},
     {C::reduce, 8 * KiB, 9, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::reduce, kAnyBytes, 1, 2, Crowd::any, {linear, 1 * MiB}},
-    {C::reduce, kAnyBytes, 1, 2, Crowd::any, {tree, 1 * MiB}},
+    {C::reduce, kAnyBytes, 1, 2, Crowd::any, {linear, 256 * KiB}},
+    {C::reduce, kAnyBytes, 1, 2, Crowd::any, {tree, 256 * KiB}},
     {C::reduce, 256 * KiB, 1, 64, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, 16 * MiB, 65, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
@@ -124,18 +120,19 @@ constexpr TuningRule kTable[] = {
     {C::scatter, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
 
+    {C::gather, 8 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
+    {C::gather, 32 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
+    {C::gather, 128 * KiB, 3, 8, Crowd::oversubscribed, {tree, 0}},
     {C::gather, 64 * KiB, 9, kAnyRanks, Crowd::fits, {tree, 0}},
     {C::gather, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
 
     {C::all_gather, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
     {C::all_gather, 32 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::all_gather, 128 * KiB, 3, 4, Crowd::any, {bruck, 0}},
-    {C::all_gather, 256 * KiB, 5, 64, Crowd::any, {bruck, 0}},
+    {C::all_gather, 256 * KiB, 3, 64, Crowd::any, {bruck, 0}},
     {C::all_gather, 16 * MiB, 65, kAnyRanks, Crowd::any, {bruck, 0}},
     {C::all_gather, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
-    {C::all_gather, kAnyBytes, 3, 4, Crowd::oversubscribed, {ring, 1 * MiB}},
-    {C::all_gather, kAnyBytes, 5, 8, Crowd::oversubscribed, {ring, 256 * KiB}},
+    {C::all_gather, kAnyBytes, 3, 8, Crowd::oversubscribed, {ring, 256 * KiB}},
     {C::all_gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
 
     {C::reduce_scatter, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
@@ -153,6 +150,8 @@ constexpr TuningRule kTable[] = {
     {C::all_to_all, 64 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, 32 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
+    {C::all_to_all, 1 * MiB, 3, 4, Crowd::oversubscribed, {pairwise, 1 * MiB}},
+    {C::all_to_all, 128 * KiB, 5, 8, Crowd::oversubscribed, {pairwise, 64 * KiB}},
     {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 8 * KiB}},
     {C::barrier, kAnyBytes, 3, 16, Crowd::oversubscribed, {double_star, 0}},
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},

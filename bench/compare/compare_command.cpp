@@ -139,11 +139,7 @@ void measure_round(const ComparisonPlan& plan, int cores, CoreDistance& distance
         const auto command = [&](const std::vector<Loop>& some) {
           return contender.command_for(ranks, {some, plan.seconds, 0});
         };
-        Series& all = entry.by_ranks[ranks];
-        Series round = all.next();
-        const bool near = distance.settle();
-        run_series(loops, plan.limits, command, round);
-        all.add(round, distance.near() && near);
+        run_series(loops, plan.limits, command, entry.by_ranks[ranks], distance);
       }
     }
   }

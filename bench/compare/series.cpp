@@ -105,4 +105,13 @@ void run_series(const std::vector<Loop>& loops, const Limits& limits,
   }
 }
 
+void run_series(const std::vector<Loop>& loops, const Limits& limits,
+                const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series,
+                CoreDistance& distance) {
+  Series more = series.next();
+  const bool near = distance.settle();
+  run_series(loops, limits, command_for, more);
+  series.add(more, distance.near() && near);
+}
+
 }  // namespace rondo::bench

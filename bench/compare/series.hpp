@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/compare/child.hpp"
+#include "bench/compare/core_distance.hpp"
 #include "bench/compare/loop.hpp"
 
 namespace rondo::bench {
@@ -34,5 +35,10 @@ struct Series {
 /// some of them: a program that breaks off, or is ended because a loop takes too long, is started again without it.
 void run_series(const std::vector<Loop>& loops, const Limits& limits,
                 const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series);
+
+/// The same once two cores are near each other; what it takes is of `apart` where they are not, before or after it.
+void run_series(const std::vector<Loop>& loops, const Limits& limits,
+                const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series,
+                CoreDistance& distance);
 
 }  // namespace rondo::bench

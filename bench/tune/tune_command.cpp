@@ -1,25 +1,21 @@
 #include "bench/tune/tune_command.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <tuple>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <rondo/size.hpp>
 
 #include "bench/command_line.hpp"
 #include "bench/report.hpp"
+#include "bench/tune/medians.hpp"
 #include "bench/tune/rules.hpp"
 #include "runtime/cores.hpp"
 
 namespace rondo::bench {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kTuneDescription =
     "Measures every algorithm of every collective, pipelined ones with several chunks, with loops like those of\n"
@@ -37,11 +33,19 @@ struct TypedTuning {
 
 void add_options(CLI::App& app, TypedTuning& typed, TuneSettings& settings) {
   TuningPlan& plan = settings.plan;
-  const auto list = [&app](const char* name, auto& into, const char* text) {
-    app.add_option(name, into, text)->delimiter(',')->allow_extra_args(false)->type_name("LIST")->capture_default_str();
+  // What is read was measured by other settings.
+  CLI::Option* const from =
+      app.add_option("--from", settings.from, "read what --json has written, and measure nothing")->type_name("FILE");
+  const auto list = [&](const char* name, auto& into, const char* text) {
+    app.add_option(name, into, text)
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("LIST")
+        ->capture_default_str()
+        ->excludes(from);
   };
-  const auto positive = [&app](const char* name, auto& into, const char* text) {
-    app.add_option(name, into, text)->check(check_positive)->capture_default_str();
+  const auto positive = [&](const char* name, auto& into, const char* text) {
+    app.add_option(name, into, text)->check(check_positive)->capture_default_str()->excludes(from);
   };
   list("--operations", typed.operations, "which collectives");
   list("--sizes", typed.sizes, "bytes of the whole vector");
@@ -55,45 +59,13 @@ void add_options(CLI::App& app, TypedTuning& typed, TuneSettings& settings) {
   app.add_flag("--code", settings.code, "print the rules as lines of the table in collectives/tuning.cpp");
 }
 
-Json to_json(const Answered& answer) {
-  Json times = Json::array();
-  for (const auto& [choice, time] : answer.microseconds)
-    times.push_back({{"algorithm", to_string(choice.algorithm)}, {"chunk_bytes", choice.chunk_bytes}, {"us", time}});
-  const Question& question = answer.question;
-  const auto loss = loss_of_table(answer);
-  return {{"collective", to_string(question.collective)},
-          {"bytes", question.bytes},
-          {"ranks", question.ranks},
-          {"oversubscribed", question.oversubscribed},
-          {"one_host", question.one_host},
-          {"table_to_best", loss ? Json(*loss) : Json()},
-          {"candidates", std::move(times)}};
-}
-
-void write_medians(std::ostream& to, const std::vector<Answered>& answers) {
-  to << fmt::format("{{\"version\": \"{}\", \"measured\": [", RONDO_VERSION);
-  for (const Answered& answer : answers) to << (&answer == answers.data() ? "\n" : ",\n") << to_json(answer).dump();
-  to << "\n]}\n";
-}
-
-/// What the table that rondo comes with is worth on this machine.
-std::string worth_of_table(const std::vector<Answered>& answers) {
-  double logarithms = 0, most = 0;
-  int questions = 0;
-  const Question* where = nullptr;
-  for (const Answered& answer : answers) {
-    const auto loss = loss_of_table(answer);
-    if (!loss) continue;
-    logarithms += std::log(*loss);
-    ++questions;
-    if (*loss > most) std::tie(most, where) = std::tuple(*loss, &answer.question);
-  }
-  if (!where) return "";
+std::string to_line(const Worth& worth) {
+  if (worth.questions == 0) return "";
   return fmt::format(
       "rondo's own table takes {:.2f} times as long as the best of each, in the geometric mean of {}; {:.2f} at the "
       "most: {} of {}, {} ranks, {}\n",
-      std::exp(logarithms / questions), questions, most, to_string(where->collective), format_size(where->bytes),
-      where->ranks, where->one_host ? "shm" : "tcp");
+      worth.mean, worth.questions, worth.most, to_string(worth.where.collective), format_size(worth.where.bytes),
+      worth.where.ranks, worth.where.one_host ? "shm" : "tcp");
 }
 
 }  // namespace
@@ -124,12 +96,13 @@ int tune_command(const std::vector<std::string>& arguments) {
   const TuneSettings settings = parse_tune_settings(arguments);
   check_writable(settings.json, "--json");
   check_writable(settings.table, "--table");
-  const std::vector<Answered> answers = measure_candidates(settings.plan);
+  const std::vector<Answered> answers =
+      settings.from.empty() ? measure_candidates(settings.plan) : read_medians(settings.from);
   const std::vector<TuningRule> rules = rules_for(answers);
   const std::string table = print_tuning_rules(rules);
   write_file(settings.json, [&](std::ostream& to) { write_medians(to, answers); });
   write_file(settings.table, [&](std::ostream& to) { to << table; });
-  fmt::print(stderr, "{}", worth_of_table(answers));
+  fmt::print(stderr, "{}", to_line(worth_of_table(answers)));
   fmt::print("{}", settings.code ? rules_to_code(rules) : table);
   return kExitGood;
 }

@@ -12,6 +12,7 @@ int tune_command(const std::vector<std::string>& arguments);
 
 struct TuneSettings {
   TuningPlan plan;
+  std::string from;  ///< read instead of measuring
   std::string table;
   std::string json;
   bool code = false;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -139,10 +140,8 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
         const auto command = [&](const std::vector<Loop>& some) {
           return command_for(path, ranks, {some, plan.seconds, 0, plan.allocate});
         };
-        for (const auto& [choice, job] : jobs_of(loops)) {
-          distance.settle();
-          run_series(job, plan.limits, command, measured[{path, ranks}]);
-        }
+        for (const auto& [choice, job] : jobs_of(loops))
+          run_series(job, plan.limits, command, measured[{path, ranks}], distance);
       }
     }
   }
@@ -197,6 +196,21 @@ std::optional<double> loss_of_table(const Answered& answer) {
   const auto time = time_of(answer, chosen.chunk_bytes < answer.question.bytes ? chosen : Choice{chosen.algorithm, 0});
   if (!time) return std::nullopt;
   return *time / best_of(answer).second;
+}
+
+Worth worth_of_table(const std::vector<Answered>& answers) {
+  Worth worth;
+  double logarithms = 0;
+  for (const Answered& answer : answers) {
+    const auto loss = loss_of_table(answer);
+    if (!loss) continue;
+    logarithms += std::log(*loss);
+    ++worth.questions;
+    if (worth.questions == 1 || *loss > worth.most)
+      std::tie(worth.most, worth.where) = std::tuple(*loss, answer.question);
+  }
+  if (worth.questions > 0) worth.mean = std::exp(logarithms / worth.questions);
+  return worth;
 }
 
 }  // namespace rondo::bench

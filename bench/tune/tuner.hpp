@@ -54,4 +54,13 @@ std::vector<TuningRule> rules_for(const std::vector<Answered>& answers);
 /// measured.
 std::optional<double> loss_of_table(const Answered& answer);
 
+/// That of all questions that have it.
+struct Worth {
+  int questions = 0;
+  double mean = 1;  ///< geometric
+  double most = 1;
+  Question where;  ///< of the most
+};
+Worth worth_of_table(const std::vector<Answered>& answers);
+
 }  // namespace rondo::bench

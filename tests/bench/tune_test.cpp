@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include "bench/tune/candidates.hpp"
 #include "bench/tune/explain_command.hpp"
+#include "bench/tune/medians.hpp"
 #include "bench/tune/message_protocol.hpp"
 #include "bench/tune/rules.hpp"
 #include "bench/tune/tune_command.hpp"
@@ -143,6 +145,80 @@ TEST_CASE("what the table loses is its choice's time to the best's", "[bench][tu
   CHECK(loss_of_table({shorter_than_chunk, {{{longer.algorithm, 0}, 5}, {kTree, 4}}}) == 1.25);
 }
 
+TEST_CASE("medians that were written are read again", "[bench][tune]") {
+  TemporaryDirectory directory;
+  const std::vector<Answered> measured{{question_of(8, 4, true), {{kTree, 2.5}, {kRing, 3}}},
+                                       {question_of(64, 2, false, true), {{choose(question_of(64, 2)), 4}}}};
+  const std::string path = directory / "medians";
+  std::ofstream file(path);
+  write_medians(file, measured);
+  file.close();
+  const std::vector<Answered> read = read_medians(path);
+  REQUIRE(read.size() == measured.size());
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    CHECK(read[i].microseconds == measured[i].microseconds);
+    CHECK(read[i].question.collective == measured[i].question.collective);
+    CHECK(read[i].question.bytes == measured[i].question.bytes);
+    CHECK(read[i].question.ranks == measured[i].question.ranks);
+    CHECK(read[i].question.oversubscribed == measured[i].question.oversubscribed);
+    CHECK(read[i].question.one_host == measured[i].question.one_host);
+  }
+}
+
+TEST_CASE("what is not of tune is refused with the file's name", "[bench][tune]") {
+  TemporaryDirectory directory;
+  const std::string path = directory / "medians";
+  CHECK_THROWS_WITH(read_medians(path), "cannot read " + path);
+  const auto refused = [&](const std::string& text) {
+    std::ofstream(path) << text;
+    try {
+      read_medians(path);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("read");
+  };
+  CHECK_THAT(refused("nonsense"), ContainsSubstring(path + ": not what tune --json writes: "));
+  CHECK_THAT(refused("{}"), ContainsSubstring("measured"));
+  const auto one = [](const std::string& collective, const std::string& candidates) {
+    return R"({"measured": [{"collective": ")" + collective +
+           R"(", "bytes": 8, "ranks": 2, "oversubscribed": false, "one_host": true, "candidates": [)" + candidates +
+           "]}]}";
+  };
+  const std::string ring = R"({"algorithm": "ring", "chunk_bytes": 0, "us": 1})";
+  CHECK(refused(one("reduce", ring)) == "read");
+  CHECK_THAT(refused(one("reducing", ring)), ContainsSubstring("no collective is called reducing"));
+  CHECK_THAT(refused(one("reduce", "")), ContainsSubstring("reduce without candidates"));
+  CHECK_THAT(refused(one("reduce", R"({"algorithm": "rung"})")), ContainsSubstring("no algorithm is called rung"));
+}
+
+TEST_CASE("the table is what was measured", "[bench][tune]") {
+  const std::vector<Answered> answers = read_medians(RONDO_RESULTS "/epyc-tune.json");
+  CHECK(worth_of_table(answers).questions == 486);
+  CHECK(worth_of_table(answers).mean < 1.02);
+  for (const Answered& answer : answers) {
+    const Question& question = answer.question;
+    INFO(to_string(question.collective) << " of " << question.bytes << ", " << question.ranks << " ranks, "
+                                        << (question.one_host ? "shm" : "tcp"));
+    // What takes less call after call does not always take less by itself: see collectives/tuning.cpp.
+    const bool single = question.collective == Collective::broadcast || question.collective == Collective::gather;
+    CHECK(loss_of_table(answer).value_or(9) < (single ? 2 : 1.3));
+  }
+}
+
+TEST_CASE("what the table is worth is the mean of its losses, and the worst", "[bench][tune]") {
+  const Choice chosen = choose(question_of(8, 2));
+  const std::vector<Answered> answers{{question_of(8, 2), {{chosen, 2}, {kLinear, 1}}},
+                                      {question_of(64, 2), {{chosen, 8}, {kLinear, 1}}},
+                                      {question_of(512, 2), {{kLinear, 1}}}};
+  const Worth worth = worth_of_table(answers);
+  CHECK(worth.questions == 2);
+  CHECK(std::abs(worth.mean - 4) < 1e-12);
+  CHECK(worth.most == 8);
+  CHECK(worth.where.bytes == 64);
+  CHECK(worth_of_table({}).questions == 0);
+}
+
 TEST_CASE("rules for ranks of one host come first", "[bench][tune]") {
   const std::vector<Answered> answers{{question_of(8, 2), {{kTree, 2}}},
                                       {question_of(8, 2, false, true), {{Choice{Algorithm::direct, 0}, 2}}}};
@@ -270,6 +346,8 @@ TEST_CASE("explain and tune refuse what cannot be", "[bench][tune]") {
   CHECK(tuned.plan.ranks == std::vector{2, 4});
   CHECK(tuned.plan.sizes == std::vector<std::size_t>{8, 64 << 10});
   CHECK(tuned.plan.operations.size() == 9);
+  CHECK(parse_tune_settings({"--from", "medians"}).from == "medians");
+  CHECK_THROWS_WITH(parse_tune_settings({"--from", "a", "--rounds", "2"}), "--from excludes --rounds");
   CHECK_THROWS_WITH(parse_tune_settings({"--operations", "bandwidth"}), ContainsSubstring("has no algorithms"));
   CHECK_THROWS_AS(parse_tune_settings({"--ranks", "1"}), UsageError);
   CHECK_THROWS_WITH(parse_tune_settings({"--seconds", "0"}), "--seconds: got 0, wanted a positive number");

@@ -103,8 +103,9 @@ TEST_CASE("a rank that is killed while it combines for all fails every other one
 }
 
 TEST_CASE("a rank without a core keeps nobody from combining what it has laid out", "[process][failure]") {
+  const std::string algorithm = GENERATE("automatic", "sliced");
   const long ranks = ::sysconf(_SC_NPROCESSORS_ONLN) + 2;  // claims are for ranks that share cores
-  const auto ended = launch({"-n", std::to_string(ranks), "-x", "RONDO_TIMEOUT=10", "--", STALLED_RANK});
+  const auto ended = launch({"-n", std::to_string(ranks), "-x", "RONDO_TIMEOUT=10", "--", STALLED_RANK, algorithm});
   INFO(ended.err);
   CHECK(ended.status == 0);
   CHECK_THAT(ended.out, ContainsSubstring("[0] finished while rank " + std::to_string(ranks - 1) + " is stopped"));

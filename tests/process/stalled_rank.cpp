@@ -1,5 +1,5 @@
-// The last rank lays out its part of an all_reduce and is stopped. The others finish theirs without it; then it goes
-// on.
+// The last rank lays out its part of an all_reduce, by the algorithm that is named, and is stopped. The others finish
+// theirs without it; then it goes on.
 #include <unistd.h>
 
 #include <csignal>
@@ -22,8 +22,9 @@ bool is_stopped(long process) {
 
 }  // namespace
 
-int main() {
+int main(int, char** arguments) {
   auto world = rondo::init();
+  const rondo::Options options{rondo::parse_algorithm(arguments[1]).value()};
   const int last = world.size() - 1;
   std::vector<int> running(static_cast<std::size_t>(last));
   std::iota(running.begin(), running.end(), 0);
@@ -36,14 +37,14 @@ int main() {
   const auto is_sum = [&] { return data.front() == static_cast<float>(world.size()) && data.back() == data.front(); };
 
   if (world.rank() == last) {
-    auto work = iall_reduce(world, std::span(data), rondo::sum, {rondo::Algorithm::sliced});
+    auto work = iall_reduce(world, std::span(data), rondo::sum, options);
     ::raise(SIGSTOP);
     work.wait();
     return is_sum() ? 0 : 1;
   }
   const long stalled = processes.back();
   while (!is_stopped(stalled)) ::usleep(1000);
-  all_reduce(world, std::span(data), rondo::sum, {rondo::Algorithm::sliced});
+  all_reduce(world, std::span(data), rondo::sum, options);
   if (!is_sum()) return 1;
   barrier(others);
   if (world.rank() == 0) {

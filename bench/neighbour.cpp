@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <rondo/barrier.hpp>
 #include <rondo/error.hpp>
 #include <rondo/init.hpp>
 
@@ -33,7 +34,9 @@ struct NeighbourSettings {
 NeighbourSettings parse_neighbour_settings(const std::vector<std::string>& arguments) {
   NeighbourSettings settings;
   CLI::App app{
-      "Rank 0 computes a fixed amount while the others wait in recv, and the same once more when they have left.",
+      "Rank 0 computes a fixed amount while the others wait in recv, while they wait in a barrier for it, and when "
+      "they\n"
+      "have left.",
       "rondo-bench neighbour"};
   app.add_option("-n,--ranks", settings.ranks, "start so many, outside of rondo-run (default: twice the cores)")
       ->check(CLI::Range(2, 1024));
@@ -76,13 +79,20 @@ int compute_beside_others(Communicator& world, double seconds) {
   std::byte word{};
   for (int rank = 1; rank < world.size(); ++rank) world.recv(std::span(&word, 1), rank);  // it is about to wait
   const std::uint64_t steps = steps_for(seconds);
-  const double beside = seconds_to_compute(steps);
-  for (int rank = 1; rank < world.size(); ++rank) world.send(std::span(&word, 1), rank);
+  const double beside_recv = seconds_to_compute(steps);
+  for (int rank = 1; rank < world.size(); ++rank) world.send(std::span(&word, 1), rank);  // on to the barrier
+  const double beside_barrier = seconds_to_compute(steps);
+  barrier(world);
   for (int rank = 1; rank < world.size(); ++rank) wait_until_left(world, rank);
   const double alone = seconds_to_compute(steps);
-  fmt::print("# one rank computes a fixed amount; {} cores\n{:<28}{:>9.4f} s\n{:<28}{:>9.4f} s\n{:<28}{:>9.3f}\n",
-             detail::cores_of_host(), fmt::format("while {} others wait in recv", world.size() - 1), beside,
-             "when they have left", alone, "ratio", beside / alone);
+
+  fmt::print("# one rank computes a fixed amount; {} cores\n", detail::cores_of_host());
+  const auto print = [&](const std::string& when, double took) {
+    fmt::print("{:<36}{:>9.4f} s, {:.3f} of that alone\n", when, took, took / alone);
+  };
+  print(fmt::format("while {} others wait in recv", world.size() - 1), beside_recv);
+  print(fmt::format("while {} others wait in a barrier", world.size() - 1), beside_barrier);
+  print("when they have left", alone);
   return std::fflush(stdout) == 0 ? kExitGood : kExitFailed;
 }
 
@@ -102,6 +112,7 @@ int neighbour_command(const std::vector<std::string>& arguments) {
   std::byte word{};
   world.send(std::span(&word, 1), 0);
   world.recv(std::span(&word, 1), 0);
+  barrier(world);
   return kExitGood;
 }
 

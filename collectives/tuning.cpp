@@ -20,17 +20,20 @@ using C = Collective;
 // Measured with 2, 4 and 8 ranks on 2 cores by `rondo-bench tune`. A line gives way where another is ahead by more than
 // a bad run could tell. What the last run took, every algorithm and chunk, is in bench/results/epyc-tune.json; a test
 // holds the table to it, and `rondo-bench tune --from` that file prints the table that it alone would make. Over TCP
-// double_star with 3, 6 and 16 ranks was measured by hand. A chunk of 64 KiB stays in a core's cache on its way through
-// the kernel; one of 256 KiB is a fourth of the calls.
+// double_star with 3, 6 and 16 ranks was measured by hand. The lines for more ranks, and for more than two with a core
+// each, follow the algorithms' costs. A chunk of 64 KiB stays in a core's cache on its way through the kernel; one of
+// 256 KiB is a fourth of the calls.
 //
 // In one thing the table does not follow. Over TCP of ranks that share cores, call after call, where ranks run ahead,
-// chain took less than tree for broadcast, 0.5 to 0.9 of it, and tree less than linear for gather of 256 KiB. A single
-// call, which somebody waits for, takes up to twice as long by chain, and 1.3 times as long by tree.
+// chain takes less than tree for short broadcasts, down to 0.5 of it, and tree less than linear for gather of 256 KiB
+// and 1 MiB. A single call, which somebody waits for, takes up to twice as long by chain, and 1.3 times as long by
+// tree. (Of gather up to 128 KiB tree takes less either way, 0.8 to 0.97 of a single call's time.)
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.
 //
-// The chain's lines answer who wants rank order kept.
+// The chain's lines answer who wants rank order kept, and those behind a line that answers all whoever asks for that
+// algorithm.
 //
 // Ranks of one host: one wait where that is all, two where the arithmetic is worth sharing out, or a byte is copied
 // once instead of twice. That is a matter of the machine for long all_gather and all_to_all: with an AMD EPYC's cores
@@ -62,6 +65,7 @@ constexpr TuningRule kTable[] = {
     {C::all_gather, 128 * KiB, 3, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
     {C::all_gather, kAnyBytes, 2, kAnyRanks, Crowd::any, {adaptive, 0}, Reach::one_host},
     {C::all_gather, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
+    {C::all_gather, kAnyBytes, 3, 8, Crowd::oversubscribed, {ring, 1 * MiB}, Reach::one_host},
     {C::reduce_scatter, kAnyBytes, 2, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
     {C::all_to_all, 32 * KiB, 2, 2, Crowd::any, {direct, 0}, Reach::one_host},
     {C::all_to_all, 128 * KiB, 3, kAnyRanks, Crowd::any, {direct, 0}, Reach::one_host},
@@ -73,9 +77,11 @@ constexpr TuningRule kTable[] = {
     {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::broadcast, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::scatter, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::gather, kAnyBytes, 3, 8, Crowd::any, {linear, 0}, Reach::hosts},
     {C::all_gather, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::reduce_scatter, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
     {C::all_to_all, 64 * KiB, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
+    {C::all_to_all, kAnyBytes, 3, 8, Crowd::any, {pairwise, 8 * KiB}, Reach::hosts},
     {C::barrier, kAnyBytes, 3, kAnyRanks, Crowd::any, {two_level, 0}, Reach::hosts},
 
     {C::all_reduce, 256 * KiB, 1, 2, Crowd::any, {recursive_doubling, 0}},
@@ -106,6 +112,7 @@ constexpr TuningRule kTable[] = {
     {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {ring, 64 * KiB}},
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {tree, 64 * KiB}},
     {C::reduce, kAnyBytes, 1, kAnyRanks, Crowd::any, {chain, 64 * KiB}},
+    {C::reduce, kAnyBytes, 3, kAnyRanks, Crowd::any, {linear, 1 * MiB}},
 
     {C::broadcast, kAnyBytes, 1, 2, Crowd::any, {chain, 1 * MiB}},
     {C::broadcast, kAnyBytes, 3, 8, Crowd::oversubscribed, {tree, 1 * MiB}},
@@ -129,7 +136,9 @@ constexpr TuningRule kTable[] = {
 
     {C::all_gather, 128 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
     {C::all_gather, 32 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
-    {C::all_gather, 256 * KiB, 3, 64, Crowd::any, {bruck, 0}},
+    {C::all_gather, 256 * KiB, 3, 4, Crowd::oversubscribed, {bruck, 0}},
+    {C::all_gather, 128 * KiB, 3, 4, Crowd::any, {bruck, 0}},
+    {C::all_gather, 256 * KiB, 5, 64, Crowd::any, {bruck, 0}},
     {C::all_gather, 16 * MiB, 65, kAnyRanks, Crowd::any, {bruck, 0}},
     {C::all_gather, kAnyBytes, 1, 2, Crowd::any, {ring, 256 * KiB}},
     {C::all_gather, kAnyBytes, 3, 8, Crowd::oversubscribed, {ring, 256 * KiB}},
@@ -151,7 +160,7 @@ constexpr TuningRule kTable[] = {
     {C::all_to_all, 32 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, 8 * KiB, 3, 16, Crowd::oversubscribed, {linear, 0}},
     {C::all_to_all, 1 * MiB, 3, 4, Crowd::oversubscribed, {pairwise, 1 * MiB}},
-    {C::all_to_all, 128 * KiB, 5, 8, Crowd::oversubscribed, {pairwise, 64 * KiB}},
+    {C::all_to_all, 256 * KiB, 5, 8, Crowd::oversubscribed, {pairwise, 64 * KiB}},
     {C::all_to_all, kAnyBytes, 1, kAnyRanks, Crowd::any, {pairwise, 8 * KiB}},
     {C::barrier, kAnyBytes, 3, 16, Crowd::oversubscribed, {double_star, 0}},
     {C::barrier, kAnyBytes, 1, kAnyRanks, Crowd::any, {dissemination, 0}},

@@ -20,15 +20,12 @@ std::optional<Standing> standing_of(const Entry& entry, int ranks, const Loop& l
   standing.variant = entry.contender.variant;
   // A loop that failed in any round failed.
   const auto trouble = series->second.troubles.find(loop);
-  const auto near = series->second.microseconds.find(loop);
-  const auto apart = series->second.apart.find(loop);
+  const std::vector<double>* const times = series->second.times_of(loop);
   if (trouble != series->second.troubles.end()) {
     standing.trouble = trouble->second;
-  } else if (near != series->second.microseconds.end()) {
-    standing.rounds = near->second;
-  } else if (apart != series->second.apart.end()) {
-    standing.rounds = apart->second;
-    standing.apart = true;
+  } else if (times != nullptr) {
+    standing.rounds = *times;
+    standing.apart = !series->second.microseconds.contains(loop);
   } else {
     return std::nullopt;
   }

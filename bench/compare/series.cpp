@@ -86,6 +86,13 @@ void Series::add(const Series& next, bool near) {
   for (const auto& [loop, found] : next.microseconds) times[loop].insert(times[loop].end(), found.begin(), found.end());
 }
 
+const std::vector<double>* Series::times_of(const Loop& loop) const {
+  for (const auto* const all : {&microseconds, &apart}) {
+    if (const auto times = all->find(loop); times != all->end()) return &times->second;
+  }
+  return nullptr;
+}
+
 void run_series(const std::vector<Loop>& loops, const Limits& limits,
                 const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series) {
   const auto in_trouble = [&series](const Loop& loop) { return series.troubles.contains(loop); };

@@ -29,6 +29,8 @@ struct Series {
   /// For one more program, which leaves out what is in trouble; then to be added.
   Series next() const { return {introduction, {}, troubles, {}}; }
   void add(const Series& next, bool near);
+  /// Of a loop: those of `apart` only where there are no others. Null: neither.
+  const std::vector<double>* times_of(const Loop& loop) const;
 };
 
 /// Runs the loops that are not in trouble, each once, and adds to `series`. `command_for` makes the command that runs

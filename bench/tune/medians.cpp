@@ -1,5 +1,7 @@
 #include "bench/tune/medians.hpp"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <ostream>
@@ -52,6 +54,9 @@ Answered from_json(const Json& json) {
          candidate.at("us").get<double>()});
   }
   if (answer.microseconds.empty()) throw std::runtime_error(fmt::format("{} without candidates", collective));
+  for (const auto& [choice, time] : answer.microseconds) {
+    if (!(time > 0)) throw std::runtime_error(fmt::format("{} in {} us", collective, time));
+  }
   return answer;
 }
 
@@ -65,13 +70,13 @@ void write_medians(std::ostream& to, const std::vector<Answered>& answers) {
 
 std::vector<Answered> read_medians(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw UsageError(fmt::format("cannot read {}", path));
+  if (!file) throw UsageError(fmt::format("--from: cannot read {}: {}", path, std::strerror(errno)));
   std::vector<Answered> answers;
   try {
     const Json all = Json::parse(file);
     for (const Json& answer : all.at("measured")) answers.push_back(from_json(answer));
   } catch (const std::exception& error) {
-    throw UsageError(fmt::format("{}: not what tune --json writes: {}", path, error.what()));
+    throw UsageError(fmt::format("--from: {} is not what tune --json writes: {}", path, error.what()));
   }
   return answers;
 }

@@ -12,7 +12,7 @@ namespace rondo::bench {
 /// the table's choice was not measured.
 void write_medians(std::ostream& to, const std::vector<Answered>& answers);
 
-/// Reads that again. Throws UsageError: which file, and what is wrong with it.
+/// Reads that again, for --from. Throws UsageError: which file, and what is wrong with it.
 std::vector<Answered> read_medians(const std::string& path);
 
 }  // namespace rondo::bench

@@ -22,6 +22,7 @@ constexpr const char* kTuneDescription =
     "rondo-bench compare, in turn, round after round; prints the rules that follow, as RONDO_TUNING_FILE takes them.\n"
     "Rules of the shm path are for ranks of one host, those of tcp for any; those of more ranks\n"
     "than cores are for ranks that share cores. They reach as far as was measured: the table's own follow them.\n"
+    "Rounds before or after which two cores were apart count only where there are no others.\n"
     "At the end it says what rondo's own table is worth here: by how much its choices miss the best.";
 
 struct TypedTuning {
@@ -35,7 +36,9 @@ void add_options(CLI::App& app, TypedTuning& typed, TuneSettings& settings) {
   TuningPlan& plan = settings.plan;
   // What is read was measured by other settings.
   CLI::Option* const from =
-      app.add_option("--from", settings.from, "read what --json has written, and measure nothing")->type_name("FILE");
+      app.add_option("--from", settings.from, "read what --json has written, and measure nothing")
+          ->type_name("FILE")
+          ->check([](const std::string& path) { return path.empty() ? "got nothing, wanted a file" : ""; });
   const auto list = [&](const char* name, auto& into, const char* text) {
     app.add_option(name, into, text)
         ->delimiter(',')
@@ -94,10 +97,11 @@ TuneSettings parse_tune_settings(const std::vector<std::string>& arguments) {
 
 int tune_command(const std::vector<std::string>& arguments) {
   const TuneSettings settings = parse_tune_settings(arguments);
+  std::vector<Answered> answers;
+  if (!settings.from.empty()) answers = read_medians(settings.from);
   check_writable(settings.json, "--json");
   check_writable(settings.table, "--table");
-  const std::vector<Answered> answers =
-      settings.from.empty() ? measure_candidates(settings.plan) : read_medians(settings.from);
+  if (settings.from.empty()) answers = measure_candidates(settings.plan);
   const std::vector<TuningRule> rules = rules_for(answers);
   const std::string table = print_tuning_rules(rules);
   write_file(settings.json, [&](std::ostream& to) { write_medians(to, answers); });

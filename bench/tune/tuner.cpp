@@ -106,15 +106,16 @@ std::vector<Loop> hopeful_loops(const Question& question, const Series& measured
   constexpr double kFarBehind = 2;
   std::vector<Loop> loops;
   double best = std::numeric_limits<double>::infinity();
-  const auto least = [&](const Loop& loop) {
+  const auto least = [&](const Loop& loop) -> std::optional<double> {
     const auto times = measured.microseconds.find(loop);
-    return times == measured.microseconds.end() ? 0 : *std::min_element(times->second.begin(), times->second.end());
+    if (times == measured.microseconds.end()) return std::nullopt;
+    return *std::min_element(times->second.begin(), times->second.end());
   };
   for (const Choice& choice : candidates_for(question)) {
     loops.push_back(loop_of(operation_of(question.collective), question.bytes, choice));
-    if (!measured.troubles.contains(loops.back())) best = std::min(best, least(loops.back()));
+    if (!measured.troubles.contains(loops.back())) best = std::min(best, least(loops.back()).value_or(best));
   }
-  std::erase_if(loops, [&](const Loop& loop) { return least(loop) > kFarBehind * best; });
+  std::erase_if(loops, [&](const Loop& loop) { return least(loop).value_or(best) > kFarBehind * best; });
   return loops;
 }
 
@@ -154,9 +155,9 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
       Answered answer{question, {}};
       for (const Choice& choice : candidates_for(question)) {
         const Loop loop = loop_of(operation_of(question.collective), question.bytes, choice);
-        const auto times = series.microseconds.find(loop);
-        if (times != series.microseconds.end() && !series.troubles.contains(loop))
-          answer.microseconds.emplace_back(choice, summarise(times->second).p50);
+        const std::vector<double>* const times = series.times_of(loop);
+        if (times != nullptr && !series.troubles.contains(loop))
+          answer.microseconds.emplace_back(choice, summarise(*times).p50);
       }
       if (!answer.microseconds.empty()) answers.push_back(std::move(answer));
     }
@@ -172,7 +173,9 @@ std::vector<TuningRule> rules_for(const std::vector<Answered>& answers) {
   std::vector<TuningRule> rules;
   std::vector<TuningRule> last;  // of the number of ranks before
   const auto flush = [&] { rules.insert(rules.end(), last.begin(), last.end()); };
-  for (const auto& [line, of_line] : lines) {
+  for (auto& [line, of_line] : lines) {
+    std::stable_sort(of_line.begin(), of_line.end(),
+                     [](const Answered& a, const Answered& b) { return a.question.bytes < b.question.bytes; });
     std::vector<TuningRule> next = rules_of_line(of_line);
     const bool continues = !last.empty() && last[0].collective == next[0].collective && last[0].reach == next[0].reach;
     const int from = continues ? last[0].ranks_to + 1 : std::min(2, next[0].ranks_to);

@@ -138,3 +138,22 @@ TEST_CASE("a loop in trouble is not tried again, and wrong results are trouble",
   run_series({kSmall, kOther}, {kLongEnough, kLongEnough}, again, series);
   CHECK(asked == std::vector{kOther});
 }
+
+TEST_CASE("what was measured with cores apart, before or after, counts where there is nothing else",
+          "[bench][series]") {
+  const auto command = [](const std::vector<Loop>& loops) { return shell(times_of(loops)); };
+  const double near = 0.05, far = 0.25;
+  std::vector<double> found{near, near,  // of the first program, before and after
+                            near, far,  far, far};
+  const auto next = [&, at = std::size_t{0}]() mutable { return found.at(at++); };
+  CoreDistance distance(next, 0);
+  Series series;
+  run_series({kSmall}, {}, command, series, distance);
+  run_series({kSmall, kMiddle}, {}, command, series, distance);
+  run_series({kSmall}, {}, command, series, distance);
+  CHECK(series.microseconds == std::map<Loop, std::vector<double>>{{kSmall, {2.5}}});
+  CHECK(series.apart == std::map<Loop, std::vector<double>>{{kSmall, {2.5, 2.5}}, {kMiddle, {2.5}}});
+  CHECK(series.times_of(kSmall) == &series.microseconds[kSmall]);
+  CHECK(series.times_of(kMiddle) == &series.apart[kMiddle]);
+  CHECK(series.times_of(kLarge) == nullptr);
+}

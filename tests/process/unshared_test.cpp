@@ -142,6 +142,9 @@ TEST_CASE("the log says once that memory can be read no more, and why", "[proces
   const auto ended = launch({"-n", "2", "--no-prefix", "-x", "RONDO_LOG=info", "--", UNSHARED_RANK, "reading", "1"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
+  if (ended.err.find("long messages through the ring: process_vm_readv takes ") != std::string::npos) {
+    return rondo::testing::skipped("process_vm_readv takes longer than two copies here, and is not used");
+  }
   const std::vector<std::string> lines = lines_of(ended.err);
   const std::string why = "process_vm_readv: Operation not permitted";
   const std::string world = "communicator of 2 ranks: ";

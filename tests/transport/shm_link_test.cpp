@@ -82,7 +82,9 @@ TEST_CASE("a link says which way long messages go, and why", "[transport][shm]")
     offers.step(sockets.here);
     return offers.make_link(std::move(sockets.here))->long_messages();
   };
-  CHECK(said() == "by process_vm_readv");
+  using namespace Catch::Matchers;
+  // Some machines are slow at it.
+  CHECK_THAT(said(), Equals("by process_vm_readv") || StartsWith("through the ring: process_vm_readv takes "));
   std::string refused;
   std::thread([&] {
     deny_reading();

@@ -34,9 +34,7 @@ struct NeighbourSettings {
 NeighbourSettings parse_neighbour_settings(const std::vector<std::string>& arguments) {
   NeighbourSettings settings;
   CLI::App app{
-      "Rank 0 computes a fixed amount while the others wait in recv, while they wait in a barrier for it, and when "
-      "they\n"
-      "have left.",
+      "Rank 0 computes a fixed amount while the others wait for it in recv and in a barrier, and when they have left.",
       "rondo-bench neighbour"};
   app.add_option("-n,--ranks", settings.ranks, "start so many, outside of rondo-run (default: twice the cores)")
       ->check(CLI::Range(2, 1024));

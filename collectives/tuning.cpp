@@ -26,8 +26,9 @@ using C = Collective;
 //
 // In one thing the table does not follow. Over TCP of ranks that share cores, call after call, where ranks run ahead,
 // chain takes less than tree for short broadcasts, down to 0.5 of it, and tree less than linear for gather of 256 KiB
-// and 1 MiB. A single call, which somebody waits for, takes up to twice as long by chain, and 1.3 times as long by
-// tree. (Of gather up to 128 KiB tree takes less either way, 0.8 to 0.97 of a single call's time.)
+// and, among 4, of 1 MiB. A single call, which somebody waits for, takes up to twice as long by chain, and of gather
+// among 4 from 128 KiB on 1.3 to 1.5 times as long by tree. (Where the lines below have tree, it takes less either way,
+// 0.8 to 0.97 of a single call's time.)
 //
 // Few bytes: as few messages one after the other as possible; where ranks share cores, as few wake-ups as possible.
 // Many bytes: every byte over each link once, in chunks, so that reducing and moving overlap.
@@ -128,8 +129,9 @@ constexpr TuningRule kTable[] = {
     {C::scatter, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},
 
     {C::gather, 8 * KiB, 3, 4, Crowd::oversubscribed, {linear, 0}},
+    {C::gather, 64 * KiB, 3, 4, Crowd::oversubscribed, {tree, 0}},
     {C::gather, 32 * KiB, 5, 8, Crowd::oversubscribed, {linear, 0}},
-    {C::gather, 128 * KiB, 3, 8, Crowd::oversubscribed, {tree, 0}},
+    {C::gather, 128 * KiB, 5, 8, Crowd::oversubscribed, {tree, 0}},
     {C::gather, 64 * KiB, 9, kAnyRanks, Crowd::fits, {tree, 0}},
     {C::gather, 1 * MiB, 65, kAnyRanks, Crowd::any, {tree, 0}},
     {C::gather, kAnyBytes, 1, kAnyRanks, Crowd::any, {linear, 0}},

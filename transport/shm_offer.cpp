@@ -91,8 +91,8 @@ void ShmOffer::probe(const Descriptor& socket, const Message& other) {
   } else if (!other.word.found_in(credentials.pid)) {
     unreadable_ = "process_vm_readv: " + std::generic_category().message(errno);
   } else {
-    unreadable_ = why_not_read(
-        [&](std::span<std::byte> into) { return read_process(credentials.pid, other.memory_address, into); });
+    unreadable_ =
+        trial_([&](std::span<std::byte> into) { return read_process(credentials.pid, other.memory_address, into); });
     if (unreadable_.empty()) readable_pid_ = credentials.pid;
   }
 }

@@ -7,6 +7,7 @@
 
 #include "transport/descriptor.hpp"
 #include "transport/link.hpp"
+#include "transport/process_memory.hpp"
 #include "transport/shared_memory.hpp"
 
 namespace rondo::detail {
@@ -16,8 +17,10 @@ namespace rondo::detail {
 /// kernel lets them read each other, and fast enough. Either way the socket ends up in a link.
 class ShmOffer {
  public:
-  /// `refusal`: why this side wants no shared memory; empty: it does.
-  ShmOffer(bool offers, std::string refusal) : offers_(offers), refusal_(std::move(refusal)) {}
+  /// `refusal`: why this side wants no shared memory; empty: it does. `trial`: what finds out whether reading the other
+  /// is a way for long messages.
+  ShmOffer(bool offers, std::string refusal, decltype(&why_not_read) trial = &why_not_read)
+      : offers_(offers), trial_(trial), refusal_(std::move(refusal)) {}
 
   enum class Progress { pending, agreed, broken };
   /// Moves what can move without blocking.
@@ -35,6 +38,7 @@ class ShmOffer {
   void probe(const Descriptor& socket, const Message& other);
 
   const bool offers_;
+  decltype(&why_not_read) trial_;
   bool sent_ = false;
   std::string refusal_;
   SharedMemory memory_;

@@ -106,11 +106,12 @@ void of_what_outlives_the_communicator(const DeviceUnderTest& device) {
   world = Communicator();
 }
 
-/// Does something else than to look what others say, for longer than any of them waits after a death.
+/// The fault: a rank that does not look what others say, for longer than these wait after a death (1 s), and for less
+/// than they wait for one that lives (10 s), after which they leave without what they are owed.
 void compute() { std::this_thread::sleep_for(std::chrono::milliseconds(2500)); }
 
-/// Rank 1 leaves without a word: the others' calls fail, and what they took comes back all the same, however long rank
-/// 2 has no time for it.
+/// Rank 1 leaves without a word: the others' calls fail, and what they took comes back all the same, though rank 2 has
+/// no time for it for a while.
 void of_what_failed(const DeviceUnderTest& device) {
   Communicator world = rondo::init();
   Communicator failing = world.dup();  // alone: rank 0 may still be at work on the other

@@ -8,6 +8,7 @@
 #include "collectives/direct_moves.hpp"
 #include "collectives/mapped.hpp"
 #include "collectives/sliced.hpp"
+#include "transport/shared_stores.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -91,22 +92,22 @@ class Direct : public DirectMoves {
     return plan_.collective == Collective::all_reduce || plan_.collective == Collective::reduce;
   }
   /// Worth trying: the same answer on every rank.
-  bool may_expose() const {
-    return may_fetch() ||
-           (port_.may_be_mapped() && length_bytes() >= least_mapped_bytes(plan_.collective, port_.crowded()));
-  }
+  bool may_expose() const { return may_fetch() || (port_.may_be_mapped() && worth_mapping()); }
+  bool worth_mapping() const { return length_bytes() >= least_mapped_bytes(plan_.collective, port_.crowded()); }
   bool may_fetch() const { return is_fetched_ && port_.readable().value_or(true); }
   /// Of a collective of even shares.
   Script script() const {
     Script script;
     script.most = length() * shares();
+    script.worth_mapping = worth_mapping();
+    if (length_bytes() >= SharedStores::kLeast) script.touched = touched();
     script.kept = port_.readable(kept().from);
     script.kept_in = port_.writable(kept().to);
-    if (is_owner(rank_)) script.laid_out = port_.readable(offered());
     const auto [first, last] = sources();
     script.first_source = first;
     script.last_source = last;
     script.at = offset_in_offered() * port_.element_bytes();
+    if (is_owner(rank_)) lay_out(script);
     if (folds()) {
       const bool blocks = plan_.collective == Collective::reduce_scatter;
       script.own = port_.readable(blocks ? plan_.blocks.in(Buffer::input, rank_) : whole(Buffer::input));
@@ -120,6 +121,16 @@ class Direct : public DirectMoves {
   }
 
  private:
+  // In one copy, with what nobody reads of it, unless that takes longer than a second one.
+  void lay_out(Script& script) const {
+    constexpr std::size_t kWorthACopy = 1024;
+    script.laid_out = port_.readable(offered());
+    const std::size_t own = shares() > 1 ? script.laid_out.size() / shares() : 0;
+    if (own < kWorthACopy) return;
+    script.behind = script.at + own;
+    script.laid_out_behind = script.laid_out.subspan(script.behind);
+    script.laid_out = script.laid_out.first(script.at);
+  }
   static std::size_t place(int of, std::size_t count) noexcept { return static_cast<std::size_t>(of) * count; }
   // Blocks may be shorter than the longest.
   static Range piece(const Range& block, std::size_t begin, std::size_t count) noexcept {
@@ -224,11 +235,17 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun, bo
     if (done) co_return;
   }
   if (!begun.step) direct.copy_own();
+  // The one step of a short one may be taken by `next` on the spot; where ranks share cores, a root goes far ahead.
+  const bool in_chunks = plan.chunk != 0 && length > window && !port.crowded();
+  const auto next = [&](std::size_t count) {
+    const std::size_t shares = direct.shares();
+    return in_chunks ? port.next_of_many(count * shares, window * shares) : port.next(count * shares);
+  };
   std::size_t begin = 0;
   // At least one step, so that calls which differ meet.
   do {
     const std::size_t count = std::min(window, length - begin);
-    const auto step = begun.step ? *begun.step : port.next(count * direct.shares());
+    const auto step = begun.step ? *begun.step : next(count);
     if (!begun.entered) {
       auto room = port.room(step);
       co_await room;
@@ -325,7 +342,8 @@ bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
   Direct direct(port, plan);
   const std::size_t length = direct.length();
   const std::size_t count = length * direct.shares();
-  if (!port.is_short(count) || (plan.chunk != 0 && length > plan.chunk)) return false;
+  if (!port.is_short(count) || (plan.chunk != 0 && length > plan.chunk) || direct.may_expose()) return false;
+  port.expect_to_touch(direct.touched());
   direct.copy_own();
   const auto step = begin_soon(port, count, begun, [&](const auto& begins) { direct.lay_out(begins, 0, length); });
   const Direct::Ranks sources = direct.sources();
@@ -343,9 +361,13 @@ bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
 Script script_of(DirectPort& port, const Plan& plan) { return Direct(port, plan).script(); }
 
 bool repeat(DirectPort& port, const Script& script, DirectPort::Begun& begun) {
+  if (script.worth_mapping && port.may_be_mapped()) return false;
+  if (script.touched > 0) port.expect_to_touch(script.touched);
   copy_bytes(script.kept, script.kept_in);
-  const auto step =
-      begin_soon(port, script.most, begun, [&](const auto& begins) { port.lay_out(begins, 0, script.laid_out); });
+  const auto step = begin_soon(port, script.most, begun, [&](const auto& begins) {
+    port.lay_out(begins, 0, script.laid_out);
+    if (!script.laid_out_behind.empty()) port.lay_out(begins, script.behind, script.laid_out_behind);
+  });
   if (!begun.entered || !port.entered_soon(step, script.first_source, script.last_source)) return false;
   if (!script.own.empty()) {
     port.fold(step, script.at, script.own, script.into);

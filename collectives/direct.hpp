@@ -45,23 +45,27 @@ std::size_t shares_laid_out(Collective collective, int ranks) noexcept;
 /// (`allocate`).
 std::size_t least_mapped_bytes(Collective collective, bool crowded) noexcept;
 
-/// The whole of a short `direct` collective, if nobody is far behind: without a coroutine, without a word to the
-/// engine. False: it has not been done, but for what `begun` says.
+/// The whole of a short `direct` collective (of 256 KiB at the most), if nobody is far behind: without a coroutine,
+/// without a word to the engine. False: it has not been done, but for what `begun` says.
 bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun);
 
 /// What one rank does in a short `direct` collective of even shares, worked out for buffers at these addresses.
 struct Script {
   std::size_t most = 0;             ///< elements that a rank lays out at the most
+  std::size_t touched = 0;          ///< see DirectPort::expect_to_touch; 0: too few
+  bool worth_mapping = false;       ///< long enough for buffers that all map to be read where they are
   std::span<const std::byte> kept;  ///< what this rank copies for itself,
   std::byte* kept_in = nullptr;     ///< to here
   std::span<const std::byte> laid_out;
-  int first_source = 0;            ///< the ranks that this one needs something of,
-  int last_source = 0;             ///< up to before this one
-  std::size_t at = 0;              ///< the byte of what they lay out where that begins
-  std::span<const std::byte> own;  ///< to be combined with that; empty: it is copied
-  std::byte* into = nullptr;       ///< the place for what comes of it; of copies, for the first rank's
-  std::size_t bytes = 0;           ///< of a copy
-  std::size_t stride = 0;          ///< to the next rank's place
+  std::size_t behind = 0;                      ///< from this byte on,
+  std::span<const std::byte> laid_out_behind;  ///< the rest of it, where what lies between the two is for nobody else
+  int first_source = 0;                        ///< the ranks that this one needs something of,
+  int last_source = 0;                         ///< up to before this one
+  std::size_t at = 0;                          ///< the byte of what they lay out where that begins
+  std::span<const std::byte> own;              ///< to be combined with that; empty: it is copied
+  std::byte* into = nullptr;                   ///< the place for what comes of it; of copies, for the first rank's
+  std::size_t bytes = 0;                       ///< of a copy
+  std::size_t stride = 0;                      ///< to the next rank's place
 };
 Script script_of(DirectPort& port, const Plan& plan);
 

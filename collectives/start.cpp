@@ -15,16 +15,19 @@
 namespace rondo::detail {
 namespace {
 
-/// Nothing stands in the way of a collective in shared memory.
+/// Nothing stands in the way of a collective in shared memory, or needs the engine meanwhile.
 bool is_free(Group& group) {
   const Commons& commons = group.commons();
-  return commons.arena() && commons.idle() && !group.oldest_operation();
+  return commons.arena() && commons.idle() && !group.oldest_operation() &&
+         group.engine().progress().nothing_unattended();
 }
 
 /// Does it here and now, without an operation, if it is short, in shared memory, and the others are not far behind.
 /// False: it is to be started; `begun` tells how far its first step has come.
 bool run_at_once(Group& group, const CollectiveCall& request, const Prepared& prepared, DirectPort::Begun& begun) {
   if (prepared.plan.algorithm != Algorithm::direct || prepared.call.on_either_side() || !is_free(group)) return false;
+  // Of what a callable throws the others must hear.
+  if (request.reduction.kind() == ReduceKind::custom) return false;
   HostMemory memory(group.engine(), request.element_bytes, request.reduction, group.size());
   memory.set(prepared.arguments.input, prepared.arguments.output);
   DirectPort port(group, group.everybody(), prepared.call, memory, prepared.arguments.in_place);

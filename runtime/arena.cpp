@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "transport/take_for_writing.hpp"
+
 namespace rondo::detail {
 namespace {
 
@@ -16,15 +18,6 @@ std::uint64_t mix(std::uint64_t history, const Call& call) {
 
 // So far ahead that nobody looks at that slot yet.
 constexpr std::uint64_t kTakenAhead = 4;
-
-// Asks for a cache line that others have read, so that it is there when it is written.
-void take_for_writing(const void* line) noexcept {
-#ifdef __x86_64__
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
 
 }  // namespace
 
@@ -50,13 +43,13 @@ Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_byt
   rest(false);
 }
 
-Arena::Step Arena::next(std::size_t bytes) noexcept {
+Arena::Step Arena::next(std::size_t bytes, std::size_t lap) noexcept {
   Step step;
   step.number = ++step_;
   step.in_slots = bytes <= kInlineBytes;
   step.after = step_ > kDepth ? step_ - kDepth : 0;
   if (!step.in_slots) {
-    const StagingRing::Piece piece = ring_.take(bytes, step_);
+    const StagingRing::Piece piece = ring_.take(bytes, step_, lap);
     step.offset = piece.offset;
     step.after = std::max(step.after, piece.after);
   }

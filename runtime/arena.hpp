@@ -58,7 +58,9 @@ class Arena {
   };
 
   /// The next step, to which each member contributes `bytes` at the most (the same on all).
-  Step next(std::size_t bytes) noexcept;
+  Step next(std::size_t bytes) noexcept { return next(bytes, ring_.bytes()); }
+  /// The same, of steps that are to go round in `lap` bytes of each region: which then stay in caches.
+  Step next(std::size_t bytes, std::size_t lap) noexcept;
 
   /// Whether it is known already that nobody reads any more what this member writes for the step.
   bool may_enter(const Step& step) noexcept {

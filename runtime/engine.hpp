@@ -58,7 +58,7 @@ class Engine {
     std::vector<int> cores;                                    ///< on which this rank may run; empty: not known
     std::vector<int> core_places;                              ///< by rank: among those that may run on the same, or -1
     LastCaches caches;                                         ///< of this host's cores
-    std::size_t staging_bytes = std::size_t{8} << 20;          ///< of a communicator, for collectives in shared memory
+    std::size_t staging_bytes = std::size_t{6} << 20;          ///< of a communicator, for collectives in shared memory
     std::size_t slices_from = std::size_t{256} << 10;          ///< bytes; see two_level.hpp
     Duration verdict_wait{std::chrono::milliseconds(900)};     ///< for the hub's word on a failure seen here
     Duration absence_wait{std::chrono::seconds(5)};            ///< for its word on who kept a call from its end in time

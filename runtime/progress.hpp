@@ -66,6 +66,7 @@ class Progress {
   /// An asynchronous operation was left unfinished, and nobody waits for it yet.
   void leave_unattended(Waitable& waitable);
   void attend(Waitable& waitable) noexcept { unattended_.remove(waitable); }
+  bool nothing_unattended() const noexcept { return unattended_.empty(); }
 
   /// How this rank waits: under the engine's lock.
   IdleHabits& habits() noexcept { return habits_; }

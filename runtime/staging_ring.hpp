@@ -17,19 +17,26 @@ class StagingRing {
 
   static constexpr std::size_t kAlignment = 64;
 
+  /// What a piece takes.
+  static constexpr std::size_t whole(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
   explicit StagingRing(std::size_t bytes) : bytes_(bytes) {}
+
+  std::size_t bytes() const noexcept { return bytes_; }
 
   /// The longest piece. A piece never overlaps that of the step before, wherever the ring comes round: while one is
   /// read the next can be filled.
   std::size_t most() const noexcept { return bytes_ / 3 / kAlignment * kAlignment; }
 
-  /// At most `most()` bytes for `step`, which is later than every step before.
-  Piece take(std::size_t bytes, std::uint64_t step) noexcept {
-    const std::size_t length = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (head_ + length > bytes_) {
+  /// At most `most()` bytes for `step`, which is later than every step before. The ring comes round early where it can
+  /// after `lap` bytes.
+  Piece take(std::size_t bytes, std::uint64_t step, std::size_t lap) noexcept {
+    const std::size_t length = whole(bytes);
+    if (head_ + length > bytes_ || (head_ + length > lap && last_ >= length)) {
       forget_until(bytes_);
       head_ = 0;
     }
+    last_ = head_;
     Piece piece{head_, forget_until(head_ + length)};
     if (count_ == used_.size()) {
       // More short pieces than there is room to remember: the oldest two become one.
@@ -67,6 +74,7 @@ class StagingRing {
 
   const std::size_t bytes_;
   std::size_t head_ = 0;
+  std::size_t last_ = 0;  // where the last piece begins
   std::uint64_t overwritten_ = 0;
   std::array<Used, 16> used_{};
   std::size_t first_ = 0;

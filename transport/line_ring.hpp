@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "transport/take_for_writing.hpp"
+
 namespace rondo::detail {
 
 /// One direction between two processes: records in shared memory, first in, first out, one writer and one reader.
@@ -72,6 +74,9 @@ class RingWriter {
   /// What was written there is a record of so many bytes.
   void publish(LineRing::Kind kind, std::size_t bytes) noexcept { publish(kind, bytes, LineRing::lines_of(bytes)); }
 
+  /// A record of one line is about to be written. The reader, who looks at that line, must lose it first.
+  void expect_short() const noexcept { take_for_writing(line(position_)); }
+
   LineRing::Control& control() const noexcept { return *control_; }
 
  private:
@@ -118,6 +123,8 @@ class RingReader {
 
   /// Whether a record is there.
   bool ready() const noexcept { return mark() != 0; }
+  /// And whether it is on one line.
+  bool next_is_short() const noexcept { return LineRing::bytes_of(mark()) <= LineRing::first_bytes(); }
   /// The record that is there; of kind `skip` when none is after all, of no kind when the mark is nonsense.
   Record front() noexcept;
   /// Done with it: its lines may be used again. True: the writer has been told so, and may be waiting for it.

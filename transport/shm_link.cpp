@@ -200,8 +200,11 @@ std::size_t ShmLink::poll(Sink& sink) {
 
 std::optional<Link::Arrived> ShmLink::arrived(int looks) {
   if (in_payload_ || ended_) return std::nullopt;
+  const bool waits = looks > 1;
   for (; looks > 0; --looks) {
     if (!in_.ready()) continue;
+    // It may have an answer like it: until that is on its way the line is here. Who shares a core has others first.
+    if (waits && in_.next_is_short()) out_.expect_short();
     const RingReader::Record record = in_.front();
     if (record.kind == LineRing::Kind::skip) continue;
     if (record.kind != LineRing::Kind::frame || record.bytes.size() < kShortHeader) return std::nullopt;

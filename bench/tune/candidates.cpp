@@ -30,9 +30,8 @@ std::vector<Choice> candidates_for(const Question& question) {
   std::vector<Choice> candidates;
   for (const Algorithm algorithm : every_algorithm_of(question.collective)) {
     if (!is_valid(question, algorithm)) continue;
-    const bool pipelined = is_pipelined(question.collective, algorithm);
-    candidates.push_back(!pipelined && algorithm == chosen.algorithm ? chosen : Choice{algorithm, 0});
-    if (!pipelined) continue;
+    candidates.push_back({algorithm, 0});
+    if (!is_pipelined(question.collective, algorithm)) continue;
     for (const std::size_t chunk : kChunks) {
       if (chunk < question.bytes) candidates.push_back({algorithm, chunk});
     }
@@ -45,8 +44,8 @@ std::vector<Choice> candidates_for(const Question& question) {
 Operation operation_of(Collective collective) { return *parse_operation(to_string(collective)); }
 
 Loop loop_of(Operation operation, std::size_t bytes, const Choice& choice) {
-  const bool whole = choice.chunk_bytes == 0 && is_pipelined(facts(operation).collective, choice.algorithm);
-  return {operation, bytes, choice.algorithm, whole ? std::max<std::size_t>(bytes, 1) : choice.chunk_bytes};
+  const std::size_t whole = std::max<std::size_t>(bytes, 1);
+  return {operation, bytes, choice.algorithm, choice.chunk_bytes == 0 ? whole : choice.chunk_bytes};
 }
 
 }  // namespace rondo::bench

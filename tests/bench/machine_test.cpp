@@ -30,7 +30,7 @@ Machine::Figures figures() {
   figures.vain = 1;
   figures.one_way = 7;
   figures.rates = {{{256 * KiB, 0.01, 0.1, 0.2},
-                    {2 * MiB, 0.02, 0.1, 0.2},
+                    {4 * MiB, 0.02, 0.1, 0.2},
                     {16 * MiB, 0.04, 0.1, 0.3},
                     {128 * MiB, 0.08, 0.3, 0.4}}};
   return figures;

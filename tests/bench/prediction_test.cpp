@@ -16,7 +16,7 @@ namespace {
 
 /// Microseconds and nanoseconds that are easy to add up.
 constexpr ArenaModel kEasy{.call = 0, .meeting = 1, .turn = 10, .access = 1, .staged = 1, .pull = 3};
-constexpr std::uint64_t kStep = 256 << 10;
+constexpr std::uint64_t kStep = 512 << 10;
 
 Question on_one_host(Collective collective, std::uint64_t bytes, int ranks, bool oversubscribed = false) {
   Question question{collective, bytes, ranks, oversubscribed};

@@ -110,9 +110,9 @@ TEST_CASE("a report names the algorithm that ran, by one's own rules, or in rank
 TEST_CASE("a report says what goes without shared memory, why, and by which algorithm", "[bench][process]") {
   const TemporaryDirectory directory;
   const std::string json = directory / "unshared.json";
-  // In blocks of 512 bytes, or of 1024: a pair needs half a MiB, four ranks' collectives three, the longest buffers 64.
+  // In blocks of 512 bytes, or of 1024: a pair needs half a MiB, four ranks' collectives six, the longest buffers 64.
   const auto [limit, collectives, from] =
-      GENERATE(table<std::string, bool, std::size_t>({{"2048", false, 1 << 20}, {"8192", true, 16 << 20}}));
+      GENERATE(table<std::string, bool, std::size_t>({{"2048", false, 1 << 20}, {"16384", true, 16 << 20}}));
   const Outcome outcome = run_shell(
       "ulimit -f " + limit + "; " RONDO_BENCH " all_reduce -n 4 -i 3 --allocate --sizes 16,1M,16M --json " + json);
   INFO(outcome.output);

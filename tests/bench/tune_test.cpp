@@ -80,7 +80,8 @@ TEST_CASE("every candidate can answer its question, and the table's choice is am
 TEST_CASE("a whole message is asked for as one chunk", "[bench][tune]") {
   CHECK(loop_of(Operation::all_reduce, 1 << 20, {Algorithm::ring, 0}).chunk_bytes == 1 << 20);
   CHECK(loop_of(Operation::all_reduce, 1 << 20, kRing).chunk_bytes == 64 << 10);
-  CHECK(loop_of(Operation::all_gather, 1 << 20, {Algorithm::bruck, 0}).chunk_bytes == 0);
+  CHECK(loop_of(Operation::broadcast, 1 << 20, {Algorithm::fetched, 0}).chunk_bytes == 1 << 20);
+  CHECK(loop_of(Operation::barrier, 0, {Algorithm::direct, 0}).chunk_bytes == 1);
 }
 
 TEST_CASE("candidates that were far behind the best are not measured again", "[bench][tune]") {
@@ -147,7 +148,7 @@ TEST_CASE("what the table loses is its choice's time to the best's", "[bench][tu
   CHECK(loss_of_table({question, {{chosen, 2}, {kLinear, 3}}}) == 1.0);
   CHECK(loss_of_table({question, {{kLinear, 3}}}) == std::nullopt);
   Question shorter_than_chunk = question;
-  shorter_than_chunk.collective = Collective::broadcast;
+  shorter_than_chunk.collective = Collective::reduce;
   const Choice longer = choose(shorter_than_chunk);
   REQUIRE(longer.chunk_bytes > shorter_than_chunk.bytes);
   CHECK(loss_of_table({shorter_than_chunk, {{{longer.algorithm, 0}, 5}, {kTree, 4}}}) == 1.25);
@@ -213,10 +214,7 @@ TEST_CASE("the table is what was measured", "[bench][tune]") {
     // What takes less call after call does not always take less by itself: see collectives/tuning.cpp.
     const bool single = !question.one_host && question.oversubscribed &&
                         (question.collective == Collective::broadcast || question.collective == Collective::gather);
-    // By hand 465 to 1000 us, with what others do to the host's caches; by messages 450 to 540.
-    const bool disturbed = question.one_host && question.collective == Collective::broadcast && question.ranks == 2 &&
-                           question.bytes == 16 << 20;
-    CHECK(loss_of_table(answer).value_or(9) < (single || disturbed ? 2 : 1.3));
+    CHECK(loss_of_table(answer).value_or(9) < (single ? 2 : 1.3));
   }
 }
 

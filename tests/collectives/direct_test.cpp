@@ -156,24 +156,26 @@ TEST_CASE("a sum is the left fold in rank order, whatever the timing, the window
 
 // Whatever is remembered of a call, its buffers hold something else the next time.
 TEST_CASE("every short collective is right again on the same buffers", "[collectives][direct]") {
+  // In slots, in staging, and with the own block left out of what is laid out.
+  const std::size_t share = GENERATE(std::size_t{3}, std::size_t{255}, std::size_t{256}, std::size_t{5'000});
+  const int from_last = GENERATE(0, 1);
   for (const int size : {2, 3, 5}) {
-    run_ranks(size, [](Communicator& world) {
-      constexpr std::size_t kShare = 3;
+    run_ranks(size, [share, from_last](Communicator& world) {
       const auto ranks = static_cast<std::size_t>(world.size());
       const auto me = static_cast<std::size_t>(world.rank());
-      const int root = world.size() - 1;
+      const int root = world.size() - 1 - from_last;
       const bool at_root = world.rank() == root;
-      std::vector<std::uint32_t> part(kShare), part_of(kShare), all(ranks * kShare), all_of(ranks * kShare);
+      std::vector<std::uint32_t> part(share), part_of(share), all(ranks * share), all_of(ranks * share);
       // What rank `from` has for rank `to`.
       const auto sent = [](std::uint32_t round, std::size_t from, std::size_t to, std::size_t i) {
-        return static_cast<std::uint32_t>(round * 1000 + from * 100 + to * 10 + i);
+        return static_cast<std::uint32_t>(((round * 10 + from) * 10 + to) * 100'000 + i);
       };
       const auto check = [&](std::span<const std::uint32_t> got, const auto& wanted, const char* what) {
-        for (std::size_t i = 0; i < got.size(); ++i) require(got[i] == wanted(i / kShare, i % kShare), what);
+        for (std::size_t i = 0; i < got.size(); ++i) require(got[i] == wanted(i / share, i % share), what);
       };
       std::uint32_t round = 0;
       const auto fill = [&](std::span<std::uint32_t> data) {
-        for (std::size_t i = 0; i < data.size(); ++i) data[i] = sent(round, me, i / kShare, i % kShare);
+        for (std::size_t i = 0; i < data.size(); ++i) data[i] = sent(round, me, i / share, i % share);
       };
       const auto total = [&](std::size_t to, std::size_t i) {
         std::uint32_t sum_of_all = 0;
@@ -183,8 +185,12 @@ TEST_CASE("every short collective is right again on the same buffers", "[collect
       const auto my_total = [&](std::size_t, std::size_t i) { return total(me, i); };
       const auto firsts = [&](std::size_t from, std::size_t i) { return sent(round, from, 0, i); };
       const auto for_me = [&](std::size_t from, std::size_t i) { return sent(round, from, me, i); };
-      const auto of_root = [&](std::size_t to, std::size_t i) { return sent(round, ranks - 1, to, i); };
-      const auto my_share = [&](std::size_t, std::size_t i) { return sent(round, ranks - 1, me, i); };
+      const auto of_root = [&](std::size_t to, std::size_t i) {
+        return sent(round, static_cast<std::size_t>(root), to, i);
+      };
+      const auto my_share = [&](std::size_t, std::size_t i) {
+        return sent(round, static_cast<std::size_t>(root), me, i);
+      };
       const std::span<const std::uint32_t> in(all), part_in(part);
       const auto again = [&](const auto& step) {
         for (int times = 0; times < 4; ++times) {
@@ -236,6 +242,28 @@ TEST_CASE("every short collective is right again on the same buffers", "[collect
       });
     });
   }
+}
+
+TEST_CASE("who starts a collective and who blocks in it lay out in the same places", "[collectives][direct]") {
+  run_ranks(2, [](Communicator& world) {
+    const Options in_chunks{Algorithm::direct, 8192};
+    for (std::uint32_t round = 0; round < 20; ++round) {
+      auto long_one = vector_of(round, world.rank(), 20'000);
+      broadcast(world, std::span(long_one), 0, in_chunks);
+      require(long_one == vector_of(round, 0, long_one.size()), "in chunks");
+      const auto mine = vector_of(round, world.rank(), 2'000);
+      std::vector<std::uint32_t> all(2 * mine.size());
+      if (static_cast<int>(round % 2) == world.rank()) {
+        all_gather(world, std::span(mine), std::span(all), in_chunks);
+      } else {
+        iall_gather(world, std::span(mine), std::span(all), in_chunks).wait();
+      }
+      for (int rank = 0; rank < 2; ++rank) {
+        const auto part = std::span(all).subspan(static_cast<std::size_t>(rank) * mine.size(), mine.size());
+        require(std::ranges::equal(part, vector_of(round, rank, mine.size())), "one chunk");
+      }
+    }
+  });
 }
 
 TEST_CASE("collectives in flight at once take turns in shared memory", "[collectives][direct]") {

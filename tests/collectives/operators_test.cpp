@@ -187,7 +187,9 @@ TEST_CASE("what a callable throws comes out of the collective", "[collectives][o
 }
 
 TEST_CASE("a callable that throws on one rank ends the collective on all", "[collectives][operators]") {
-  const auto outcomes = try_ranks(3, [](Communicator& world) {
+  const Algorithm algorithm = GENERATE(Algorithm::tree, Algorithm::direct);
+  const auto outcomes = try_ranks(3, [algorithm](Communicator& world) {
+    barrier(world);
     std::vector<int> data(3, 1);
     std::string text;
     try {
@@ -196,7 +198,7 @@ TEST_CASE("a callable that throws on one rank ends the collective on all", "[col
                    if (world.rank() == 0) throw std::domain_error("no sum today");
                    return a + b;
                  },
-                 {.algorithm = Algorithm::tree});
+                 {.algorithm = algorithm});
       // Whose part was over before hears of it in the next call.
       barrier(world);
     } catch (const std::exception& error) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -51,7 +52,7 @@ TEST_CASE("a piece of staging never overlaps one that may still be read", "[runt
   std::vector<Held> held;
   for (std::uint64_t step = 1; step < 20'000; ++step) {
     const std::size_t bytes = step % 50 < 25 ? 1 + random() % ring.most() : 1 + random() % 100;
-    const auto piece = ring.take(bytes, step);
+    const auto piece = ring.take(bytes, step, step % 3 == 0 ? ring.bytes() : 3 * bytes);
     REQUIRE(piece.offset + bytes <= 3000);
     REQUIRE((piece.after == 0 || piece.after + 1 < step));  // that of the step before is not waited for
     for (const Held& other : held) {
@@ -61,6 +62,22 @@ TEST_CASE("a piece of staging never overlaps one that may still be read", "[runt
     std::erase_if(held, [&](const Held& other) { return other.step <= piece.after; });
     held.push_back({piece.offset, piece.offset + bytes, step});
   }
+}
+
+TEST_CASE("steps that are to go round in part of the staging do so, wherever it stands", "[runtime][arena]") {
+  StagingRing ring(6400);
+  constexpr std::size_t kBytes = 640;
+  std::uint64_t step = 0;
+  for (const std::size_t before : {std::size_t{0}, std::size_t{640}, std::size_t{1920}, ring.most()}) {
+    if (before > 0) ring.take(before, ++step, ring.bytes());
+    for (int i = 0; i < 10; ++i) ring.take(kBytes, ++step, 3 * kBytes);
+    for (int i = 0; i < 6; ++i) {
+      CHECK(ring.take(kBytes, ++step, 3 * kBytes).offset + kBytes <= 3 * kBytes);
+    }
+  }
+  std::size_t furthest = 0;
+  for (int i = 0; i < 10; ++i) furthest = std::max(furthest, ring.take(kBytes, ++step, ring.bytes()).offset);
+  CHECK(furthest == ring.bytes() - kBytes);
 }
 
 TEST_CASE("who was last seen to wait on another core does not want this one", "[runtime][arena]") {

@@ -10,8 +10,8 @@
 namespace rondo::detail {
 namespace {
 
-// A member's region: three windows of half a MiB, or of a quarter among 8. With 2 and 4 ranks half as much takes 1.02 to
-// 1.2 times as long for most of 64 KiB to 4 MiB, twice as much as long or longer.
+// A member's region: three windows of half a MiB, or of a quarter among 8. With 2 and 4 ranks half as much takes 1.02
+// to 1.2 times as long for most of 64 KiB to 4 MiB, twice as much as long or longer.
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kMostStaging = std::size_t{1536} << 10;
 constexpr std::size_t kLeastStaging = 4 * kPage;

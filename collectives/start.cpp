@@ -15,11 +15,10 @@
 namespace rondo::detail {
 namespace {
 
-/// Nothing stands in the way of a collective in shared memory, or needs the engine meanwhile.
+/// Nothing stands in the way of a collective in shared memory.
 bool is_free(Group& group) {
   const Commons& commons = group.commons();
-  return commons.arena() && commons.idle() && !group.oldest_operation() &&
-         group.engine().progress().nothing_unattended();
+  return commons.arena() && commons.idle() && !group.oldest_operation();
 }
 
 /// Does it here and now, without an operation, if it is short, in shared memory, and the others are not far behind.
@@ -93,7 +92,10 @@ CollectiveCall barrier_call(const Options& options) {
 
 void run(Communicator& communicator, CollectiveCall&& request) {
   Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
-  Progress::Entry entry(group.engine().progress());
+  Progress& progress = group.engine().progress();
+  Progress::Entry entry(progress);
+  // What is done on the spot never looks at the engine, and keeps the helper thread away.
+  if (!progress.nothing_unattended()) progress.poke(entry);
   group.check();
   const RecentCalls::Known* const known = RecentCalls::of(group).find(request);
   DirectPort::Begun begun;

@@ -80,6 +80,7 @@ TEST_CASE("every candidate can answer its question, and the table's choice is am
 TEST_CASE("a whole message is asked for as one chunk", "[bench][tune]") {
   CHECK(loop_of(Operation::all_reduce, 1 << 20, {Algorithm::ring, 0}).chunk_bytes == 1 << 20);
   CHECK(loop_of(Operation::all_reduce, 1 << 20, kRing).chunk_bytes == 64 << 10);
+  CHECK(loop_of(Operation::all_gather, 1 << 20, {Algorithm::bruck, 0}).chunk_bytes == 1 << 20);
   CHECK(loop_of(Operation::broadcast, 1 << 20, {Algorithm::fetched, 0}).chunk_bytes == 1 << 20);
   CHECK(loop_of(Operation::barrier, 0, {Algorithm::direct, 0}).chunk_bytes == 1);
 }

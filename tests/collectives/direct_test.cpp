@@ -266,6 +266,28 @@ TEST_CASE("who starts a collective and who blocks in it lay out in the same plac
   });
 }
 
+TEST_CASE("a message that was left unfinished gets on beside collectives that are done on the spot",
+          "[collectives][direct]") {
+  run_ranks(2, [](Communicator& world) {
+    barrier(world);
+    std::byte first{};
+    if (world.rank() == 1) world.send(std::span(&first, 1), 0);
+    if (world.rank() == 0) world.recv(std::span(&first, 1), 1);
+    // Too long to go before its receiver has answered.
+    std::vector<std::byte> message(100'000);
+    for (int round = 0; round < 20; ++round) {
+      Work work = world.rank() == 0 ? world.irecv(std::span(message), 1) : world.isend(std::span(message), 0);
+      // Asked for before the first, answered before the second, gone before the third.
+      int one = 1;
+      for (int i = 0; i < 4; ++i) all_reduce(world, std::span(&one, 1), max);
+      int gone = world.rank() == 1 && work.test() ? 1 : 0;
+      all_reduce(world, std::span(&gone, 1), max);
+      work.wait();
+      require(gone == 1, "nobody looked for it");
+    }
+  });
+}
+
 TEST_CASE("collectives in flight at once take turns in shared memory", "[collectives][direct]") {
   run_ranks(3, [](Communicator& world) {
     std::vector<std::vector<int>> data(20, std::vector<int>(5000, world.rank() + 1));

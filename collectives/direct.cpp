@@ -110,7 +110,9 @@ class Direct : public DirectMoves {
     if (is_owner(rank_)) lay_out(script);
     if (folds()) {
       const bool blocks = plan_.collective == Collective::reduce_scatter;
-      script.own = port_.readable(blocks ? plan_.blocks.in(Buffer::input, rank_) : whole(Buffer::input));
+      const Range own = blocks ? plan_.blocks.in(Buffer::input, rank_) : whole(Buffer::input);
+      script.own = port_.readable(own).data();
+      script.count = own.count;
       script.into = port_.writable(blocks ? own_output() : whole(Buffer::output));
     } else if (first < last) {
       script.into = port_.writable(place_for(first));
@@ -300,16 +302,19 @@ Task run_adaptive(DirectPort& port, const Plan& plan) {
   trial.took(port.now() - begin, bytes);
 }
 
-/// Enters the next step, if there is room in it soon.
+/// Takes the next step as far as the others soon are there for it; `begun` tells how far, if not to the end. True: what
+/// the members from `first` to before `last` have laid out is there.
 template <typename LayOut>
-DirectPort::Step begin_soon(DirectPort& port, std::size_t count, DirectPort::Begun& begun, LayOut lay_out) {
-  const DirectPort::Step step = port.next(count);
-  begun.step = step;
-  if (!port.has_room_soon(step)) return step;
-  lay_out(step);
-  port.enter(step);
-  begun.entered = true;
-  return step;
+bool step_soon(DirectPort& port, const DirectPort::Step& step, DirectPort::Begun& begun, int first, int last,
+               LayOut lay_out) {
+  const bool has_room = port.has_room_soon(step);
+  if (has_room) {
+    lay_out();
+    port.enter(step);
+    if (port.entered_soon(step, first, last)) return true;
+  }
+  begun = {step, has_room};
+  return false;
 }
 
 }  // namespace
@@ -345,9 +350,10 @@ bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
   if (!port.is_short(count) || (plan.chunk != 0 && length > plan.chunk) || direct.may_expose()) return false;
   port.expect_to_touch(direct.touched());
   direct.copy_own();
-  const auto step = begin_soon(port, count, begun, [&](const auto& begins) { direct.lay_out(begins, 0, length); });
+  const auto step = port.next(count);
   const Direct::Ranks sources = direct.sources();
-  if (!begun.entered || !port.entered_soon(step, sources.first, sources.last)) return false;
+  const auto lay_out = [&] { direct.lay_out(step, 0, length); };
+  if (!step_soon(port, step, begun, sources.first, sources.last, lay_out)) return false;
   if (direct.folds()) {
     direct.fold(step, 0, length);
     return true;
@@ -364,13 +370,14 @@ bool repeat(DirectPort& port, const Script& script, DirectPort::Begun& begun) {
   if (script.worth_mapping && port.may_be_mapped()) return false;
   if (script.touched > 0) port.expect_to_touch(script.touched);
   copy_bytes(script.kept, script.kept_in);
-  const auto step = begin_soon(port, script.most, begun, [&](const auto& begins) {
-    port.lay_out(begins, 0, script.laid_out);
-    if (!script.laid_out_behind.empty()) port.lay_out(begins, script.behind, script.laid_out_behind);
-  });
-  if (!begun.entered || !port.entered_soon(step, script.first_source, script.last_source)) return false;
-  if (!script.own.empty()) {
-    port.fold(step, script.at, script.own, script.into);
+  const auto step = port.next(script.most);
+  const auto lay_out = [&] {
+    port.lay_out(step, 0, script.laid_out);
+    if (!script.laid_out_behind.empty()) port.lay_out(step, script.behind, script.laid_out_behind);
+  };
+  if (!step_soon(port, step, begun, script.first_source, script.last_source, lay_out)) return false;
+  if (script.count > 0) {
+    port.fold(step, script.at, script.own, script.into, script.count);
     return true;
   }
   for (int member = script.first_source; member < script.last_source; ++member) {

@@ -62,7 +62,8 @@ struct Script {
   int first_source = 0;                        ///< the ranks that this one needs something of,
   int last_source = 0;                         ///< up to before this one
   std::size_t at = 0;                          ///< the byte of what they lay out where that begins
-  std::span<const std::byte> own;              ///< to be combined with that; empty: it is copied
+  const std::byte* own = nullptr;              ///< to be combined with that;
+  std::size_t count = 0;                       ///< so many elements of it; 0: it is copied
   std::byte* into = nullptr;                   ///< the place for what comes of it; of copies, for the first rank's
   std::size_t bytes = 0;                       ///< of a copy
   std::size_t stride = 0;                      ///< to the next rank's place

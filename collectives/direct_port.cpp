@@ -46,19 +46,6 @@ void with_addresses(std::size_t ranks, Use use) {
 
 }  // namespace
 
-DirectPort::DirectPort(Group& group, Team& team, const Call& call, HostMemory& memory, bool in_place)
-    : group_(group),
-      team_(team),
-      call_(call),
-      memory_(memory),
-      arena_(*team.commons.arena()),
-      in_place_(in_place),
-      looks_(kLooksPerPoll * group.engine().settings().idle.polls) {}
-
-DirectPort::~DirectPort() {
-  if (pulled_ == Link::Pulled::not_yet) pulled_from_->give_up_pull();
-}
-
 void DirectPort::expect_to_touch(std::size_t count) noexcept {
   // (Measured with 2, 4 and 8 ranks on two cores of an AMD EPYC that share 32 MiB: where all_gather, all_to_all,
   // broadcast and all_reduce touched 48 MiB and more they took 0.86 of the time in the median of 17 cells, longer in
@@ -72,29 +59,12 @@ std::size_t DirectPort::window(std::size_t chunk, std::size_t shares) const noex
   return chunk == 0 ? most : std::min(chunk, most);
 }
 
-void DirectPort::lay_out(const Step& step, std::size_t at_byte, std::span<const std::byte> from) {
-  team_.commons.stores().copy(from, arena_.bytes(step, rank()) + at_byte);
-}
+int DirectPort::looks() const noexcept { return kLooksPerPoll * group_.engine().settings().idle.polls; }
 
-void DirectPort::enter(const Step& step) {
-  arena_.enter(step, call_);
-  wake_sleepers();
-}
+void DirectPort::wake(int member) { group_.engine().wake(group_.world_rank(team_.member(member))); }
 
-void DirectPort::wake_sleepers() {
-  for (int member = 0; member < size(); ++member) {
-    if (member == rank() || !arena_.must_wake(member)) continue;
-    group_.engine().wake(group_.world_rank(team_.member(member)));
-  }
-}
-
-bool DirectPort::has_entered(const DirectPort& port, const Step& step, int member) {
-  Arena& arena = port.arena_;
-  if (!arena.has_entered(member, step.number)) return false;
-  if (arena.history(step, member) == arena.history(step, port.rank())) return true;
-  if (port.operation_)
-    port.group_.report_mismatch(*port.operation_, port.team_.member(member), arena.call(step, member));
-  return false;
+void DirectPort::report_mismatch(const Step& step, int member) const {
+  if (operation_) group_.report_mismatch(*operation_, team_.member(member), arena_.call(step, member));
 }
 
 template <typename Test>
@@ -140,8 +110,7 @@ bool DirectPort::soon(Test done, int from, int to) {
   return false;
 }
 
-bool DirectPort::has_room_soon(const Step& step) {
-  if (arena_.may_enter(step)) return true;
+bool DirectPort::has_room_in_a_while(const Step& step) {
   return soon([&](int member) { return arena_.may_enter(step, member); }, 0, size());
 }
 
@@ -159,12 +128,11 @@ void DirectPort::put(std::span<const std::byte> result, std::byte* to) const noe
   copy_bytes(result, to);
 }
 
-void DirectPort::fold(const Step& step, std::size_t at_byte, std::span<const std::byte> own, std::byte* into) {
-  if (own.empty()) return;
-  const std::size_t count = own.size() / element_bytes();
+void DirectPort::fold(const Step& step, std::size_t at_byte, const std::byte* own, std::byte* into, std::size_t count) {
+  if (count == 0) return;
   with_addresses(static_cast<std::size_t>(size()), [&](std::span<const std::byte*> inputs) {
     for (int member = 0; member < size(); ++member) {
-      inputs[static_cast<std::size_t>(member)] = member == rank() ? own.data() : arena_.bytes(step, member) + at_byte;
+      inputs[static_cast<std::size_t>(member)] = member == rank() ? own : arena_.bytes(step, member) + at_byte;
     }
     memory_.reduction().fold(inputs, into, count);
   });
@@ -173,15 +141,18 @@ void DirectPort::fold(const Step& step, std::size_t at_byte, std::span<const std
 
 void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& own) {
   const std::size_t at_byte = at * element_bytes();
-  const std::span<const std::byte> mine = readable(own);
+  const std::byte* const mine = memory_.readable(own);
   std::byte* const into = arena_.bytes(step, rank()) + at_byte;
-  const std::size_t most = kFoldedBytes / element_bytes() * element_bytes();
-  if (most == 0 || !team_.commons.stores().past_caches(mine.size())) return fold(step, at_byte, mine, into);
+  const std::size_t most = kFoldedBytes / element_bytes();
+  if (most == 0 || !team_.commons.stores().past_caches(memory_.bytes(own))) {
+    return fold(step, at_byte, mine, into, own.count);
+  }
   alignas(64) std::array<std::byte, kFoldedBytes> piece;
-  for (std::size_t begin = 0; begin < mine.size(); begin += most) {
-    const std::span part = mine.subspan(begin, std::min(most, mine.size() - begin));
-    fold(step, at_byte + begin, part, piece.data());
-    store_past_caches(std::span(piece).first(part.size()), into + begin);
+  for (std::size_t begin = 0; begin < own.count; begin += most) {
+    const std::size_t count = std::min(most, own.count - begin);
+    const std::size_t offset = begin * element_bytes();
+    fold(step, at_byte + offset, mine + offset, piece.data(), count);
+    store_past_caches(std::span(piece).first(count * element_bytes()), into + offset);
   }
 }
 
@@ -256,41 +227,42 @@ bool DirectPort::fetch(const Step& step, const Mapped& from, int member, std::si
     put({from.input + offset, into.size()}, into.data());
     return true;
   }
-  theirs_ = exposed(step, member);
-  theirs_.address += offset;
-  into_ = into;
+  Exposed theirs = exposed(step, member);
+  theirs.address += offset;
   // Who waits for this rank alone has a core to spare for it.
   const bool waits = call_.collective == Collective::gather || (call_.root >= 0 && size() == 2);
-  pulled_from_ = &group_.engine().peer(group_.world_rank(team_.member(member)));
-  settle(pulled_from_->pull(theirs_.address, into_, waits && !crowded()));
-  return pulled_ == Link::Pulled::yes;
+  pull_.emplace(Pull{group_.engine().peer(group_.world_rank(team_.member(member))), into, theirs});
+  settle(pull_->from.pull(theirs.address, into, waits && !crowded()));
+  return pull_->state == Link::Pulled::yes;
 }
 
 void DirectPort::settle(Link::Pulled pulled) {
-  pulled_ = pulled;
+  pull_->state = pulled;
   if (pulled != Link::Pulled::no) return;
-  if (read_process(static_cast<pid_t>(theirs_.process), theirs_.address, into_)) {
-    pulled_ = Link::Pulled::yes;
+  if (read_process(static_cast<pid_t>(pull_->theirs.process), pull_->theirs.address, pull_->into)) {
+    pull_->state = Link::Pulled::yes;
   } else {
-    unread_ = errno;
+    pull_->error = errno;
   }
 }
 
 bool DirectPort::Fetched::operator()() {
-  if (port->pulled_ == Link::Pulled::not_yet) port->settle(port->pulled_from_->pulled());
-  return port->pulled_ != Link::Pulled::not_yet;
+  Pull& pull = *port->pull_;
+  if (pull.state == Link::Pulled::not_yet) port->settle(pull.from.pulled());
+  return pull.state != Link::Pulled::not_yet;
 }
 
 bool DirectPort::has_fetched(int member) {
-  if (pulled_ == Link::Pulled::yes) return true;
-  if (unread_ == ESRCH) return false;  // others say so soon, and how it ended
+  if (pull_->state == Link::Pulled::yes) return true;
+  if (pull_->error == ESRCH) return false;  // others say so soon, and how it ended
   Engine& engine = group_.engine();
-  const std::string text = fmt::format(
-      "communicator of {} ranks: what {} fetches of rank {} comes as a message: process_vm_readv: {}", group_.size(),
-      to_string(call_.collective), group_.world_rank(team_.member(member)), std::generic_category().message(unread_));
+  const std::string text =
+      fmt::format("communicator of {} ranks: what {} fetches of rank {} comes as a message: process_vm_readv: {}",
+                  group_.size(), to_string(call_.collective), group_.world_rank(team_.member(member)),
+                  std::generic_category().message(pull_->error));
   if (engine.first_time(text)) engine.log().info("{}", text);
   // If not that buffer, others can be.
-  if (unread_ != EFAULT) team_.commons.forbid_reading();
+  if (pull_->error != EFAULT) team_.commons.forbid_reading();
   return false;
 }
 

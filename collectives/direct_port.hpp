@@ -38,8 +38,11 @@ class DirectPort {
   };
 
   /// The members of `team` have an arena.
-  DirectPort(Group& group, Team& team, const Call& call, HostMemory& memory, bool in_place);
-  ~DirectPort();
+  DirectPort(Group& group, Team& team, const Call& call, HostMemory& memory, bool in_place)
+      : group_(group), team_(team), call_(call), memory_(memory), arena_(*team.commons.arena()), in_place_(in_place) {}
+  ~DirectPort() {
+    if (pull_ && pull_->state == Link::Pulled::not_yet) pull_->from.give_up_pull();
+  }
   DirectPort(const DirectPort&) = delete;
   DirectPort& operator=(const DirectPort&) = delete;
   /// Waiting beyond a few looks is done as this operation.
@@ -121,14 +124,19 @@ class DirectPort {
   void lay_out(const Step& step, std::size_t at, const Range& from) {
     lay_out(step, at * element_bytes(), readable(from));
   }
-  void lay_out(const Step& step, std::size_t at_byte, std::span<const std::byte> from);
-  void enter(const Step& step);
+  void lay_out(const Step& step, std::size_t at_byte, std::span<const std::byte> from) {
+    team_.commons.stores().copy(from, arena_.bytes(step, rank()) + at_byte);
+  }
+  void enter(const Step& step) {
+    arena_.enter(step, call_);
+    wake_sleepers();
+  }
 
   /// All have entered, or one has: what they laid out can be read until this rank enters another step.
   Until<Members> entered(const Step& step) { return until(step, &has_entered); }
   Until<Members> entered(const Step& step, int member) { return until(step, &has_entered, member, member + 1); }
   /// Whether they do so within the time that one on its way may need.
-  bool has_room_soon(const Step& step);
+  bool has_room_soon(const Step& step) { return arena_.may_enter(step) || has_room_in_a_while(step); }
   bool entered_soon(const Step& step, int from, int to);
   /// Copies from the bytes of a rank.
   void take(const Step& step, int member, std::size_t at, const Range& to) {
@@ -137,9 +145,9 @@ class DirectPort {
   void take(const Step& step, int member, std::size_t at_byte, std::span<std::byte> to);
   /// Combines what all ranks laid out from element `at` on, in rank order, this rank's own taken from `own`.
   void fold(const Step& step, std::size_t at, const Range& own, const Range& into) {
-    fold(step, at * element_bytes(), readable(own), writable(into));
+    fold(step, at * element_bytes(), memory_.readable(own), writable(into), own.count);
   }
-  void fold(const Step& step, std::size_t at_byte, std::span<const std::byte> own, std::byte* into);
+  void fold(const Step& step, std::size_t at_byte, const std::byte* own, std::byte* into, std::size_t count);
   /// The same into the own bytes of the step, at the same place, for all to read: nobody else may need them.
   void fold_in_place(const Step& step, std::size_t at, const Range& own);
 
@@ -148,11 +156,15 @@ class DirectPort {
   void finish(const Step& step, int of, bool lacks = false) noexcept { arena_.finish(step, of, lacks); }
   bool lacks(int of) const noexcept { return arena_.lacks(of); }
   int worker(const Step& step, int of) const noexcept { return arena_.worker(step, of); }
-  Until<Finished> finished(const Step& step, int of) { return {*operation_, Finished{this, step, of}, looks_}; }
-  void wake_sleepers();
+  Until<Finished> finished(const Step& step, int of) { return {*operation_, Finished{this, step, of}, looks()}; }
+  void wake_sleepers() {
+    for (int member = 0; member < size(); ++member) {
+      if (member != rank() && arena_.must_wake(member)) wake(member);
+    }
+  }
   /// The same of the share of who reads this rank's memory, and may have it write a part.
   Until<Finished> read_by(const Step& step, int reader) {
-    return {*operation_, Finished{this, step, reader}, looks_, team_.member(reader)};
+    return {*operation_, Finished{this, step, reader}, looks(), team_.member(reader)};
   }
 
   void copy(const Range& from, const Range& to) { put(readable(from), writable(to)); }
@@ -201,7 +213,7 @@ class DirectPort {
   /// Copies from a member's input, from element `at` on: where it is mapped, or else out of its process. False: the
   /// member still writes a part, or it did not work, which `has_fetched` tells after `fetched`.
   bool fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
-  Until<Fetched> fetched(int member) { return {*operation_, Fetched{this, member}, looks_}; }
+  Until<Fetched> fetched(int member) { return {*operation_, Fetched{this, member}, looks()}; }
   bool has_fetched(int member);
   /// For what cannot be fetched.
   HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }
@@ -225,8 +237,11 @@ class DirectPort {
  private:
   template <typename Test>
   bool soon(Test done, int from, int to);
+  bool has_room_in_a_while(const Step& step);
+  void wake(int member);
+  int looks() const noexcept;
   Until<Members> until(const Step& step, Done done, int from, int to) {
-    return {*operation_, Members{this, step, done, from, to}, looks_};
+    return {*operation_, Members{this, step, done, from, to}, looks()};
   }
   Until<Members> until(const Step& step, Done done) { return until(step, done, 0, size()); }
 
@@ -234,7 +249,14 @@ class DirectPort {
     return port.arena_.may_enter(step, member);
   }
   /// And whether it is in the same call; if not the communicator has failed, and nothing more comes of it.
-  static bool has_entered(const DirectPort& port, const Step& step, int member);
+  static bool has_entered(const DirectPort& port, const Step& step, int member) {
+    Arena& arena = port.arena_;
+    if (!arena.has_entered(member, step.number)) return false;
+    if (arena.history(step, member) == arena.history(step, port.rank())) return true;
+    port.report_mismatch(step, member);
+    return false;
+  }
+  void report_mismatch(const Step& step, int member) const;
 
   void settle(Link::Pulled pulled);
   void put(std::span<const std::byte> result, std::byte* to) const noexcept;
@@ -247,14 +269,16 @@ class DirectPort {
   HostMemory& memory_;
   Arena& arena_;
   const bool in_place_;
-  const int looks_;
   bool past_caches_ = false;  ///< results go there
-  // Of the last fetch.
-  Peer* pulled_from_ = nullptr;
-  Link::Pulled pulled_ = Link::Pulled::yes;
-  Exposed theirs_;
-  std::span<std::byte> into_;
-  int unread_ = 0;
+  /// The last fetch over a link.
+  struct Pull {
+    Peer& from;
+    std::span<std::byte> into;
+    Exposed theirs;
+    Link::Pulled state = Link::Pulled::no;
+    int error = 0;
+  };
+  std::optional<Pull> pull_;
   std::vector<std::shared_ptr<SharedMemory>, PooledAllocator<std::shared_ptr<SharedMemory>>> held_;
 };
 

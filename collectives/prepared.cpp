@@ -134,49 +134,22 @@ Prepared::Prepared(const CollectiveCall& request, const Group& group)
   plan = plan_for(request, arguments, choice, group);
 }
 
-namespace {
-
-/// The key tells all of it, but for a timeout, which is right or wrong by itself.
-bool may_be_known(const CollectiveCall& request) noexcept {
-  return !request.by_counts && !request.on_device() && request.reduction.kind() != ReduceKind::custom &&
-         is_timeout(request.options);
-}
-
-}  // namespace
-
-RecentCalls& RecentCalls::of(Group& group) {
-  if (!group.recent_calls) group.recent_calls = std::make_shared<RecentCalls>();
-  return *static_cast<RecentCalls*>(group.recent_calls.get());
-}
-
-RecentCalls::Key RecentCalls::key_of(const CollectiveCall& request) noexcept {
-  return {request.in,
-          request.out,
-          request.in_count,
-          request.out_count,
-          request.element_bytes,
-          request.options.chunk_bytes,
-          request.root,
-          request.collective,
-          request.type,
-          request.reduction.kind(),
-          request.options.algorithm,
-          request.in_place,
-          request.options.deterministic};
-}
-
-RecentCalls::Known* RecentCalls::find(const CollectiveCall& request) noexcept {
-  if (!may_be_known(request)) return nullptr;
-  const Key key = key_of(request);
-  for (Entry& entry : entries_) {
-    if (entry.key == key) return &entry.known;
-  }
-  return nullptr;
-}
-
 void RecentCalls::add(const CollectiveCall& request, const Prepared& prepared) {
   if (!may_be_known(request) || prepared.plan.deterministic) return;
-  entries_[next_] = {key_of(request), {prepared, std::nullopt}};
+  const Key key{request.in,
+                request.out,
+                request.in_count,
+                request.out_count,
+                request.element_bytes,
+                request.options.chunk_bytes,
+                request.root,
+                request.collective,
+                request.type,
+                request.reduction.kind(),
+                request.options.algorithm,
+                request.in_place,
+                request.options.deterministic};
+  entries_[next_] = {key, {prepared, std::nullopt}};
   next_ = (next_ + 1) % entries_.size();
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include <rondo/collective_call.hpp>
@@ -11,10 +12,9 @@
 
 #include "collectives/arguments.hpp"
 #include "collectives/direct.hpp"
+#include "runtime/group.hpp"
 
 namespace rondo::detail {
-
-class Group;
 
 /// With all that the communicator has to say to it.
 Question question_for(Collective collective, const Group& group);
@@ -34,7 +34,10 @@ struct Prepared {
 /// longer than to do it.
 class RecentCalls {
  public:
-  static RecentCalls& of(Group& group);
+  static RecentCalls& of(Group& group) {
+    if (!group.recent_calls) group.recent_calls = std::make_shared<RecentCalls>();
+    return *static_cast<RecentCalls*>(group.recent_calls.get());
+  }
 
   struct Known {
     Prepared prepared;
@@ -42,7 +45,13 @@ class RecentCalls {
   };
 
   /// What was added for a call like this one, with the same buffers; nullptr: it is not known.
-  Known* find(const CollectiveCall& request) noexcept;
+  Known* find(const CollectiveCall& request) noexcept {
+    if (!may_be_known(request)) return nullptr;
+    for (Entry& entry : entries_) {
+      if (entry.key.is_of(request)) return &entry.known;
+    }
+    return nullptr;
+  }
   /// To be found until some more have been added. Not by counts, nor on devices, and of operators only the predefined
   /// ones, in whatever order they combine.
   void add(const CollectiveCall& request, const Prepared& prepared);
@@ -63,14 +72,24 @@ class RecentCalls {
     bool in_place = false;
     bool deterministic = false;
 
-    friend bool operator==(const Key&, const Key&) = default;
+    bool is_of(const CollectiveCall& request) const noexcept {
+      return in == request.in && out == request.out && in_count == request.in_count && out_count == request.out_count &&
+             collective == request.collective && type == request.type && reduce == request.reduction.kind() &&
+             root == request.root && element_bytes == request.element_bytes && in_place == request.in_place &&
+             algorithm == request.options.algorithm && chunk_bytes == request.options.chunk_bytes &&
+             deterministic == request.options.deterministic;
+    }
   };
   struct Entry {
     Key key;
     Known known;
   };
 
-  static Key key_of(const CollectiveCall& request) noexcept;
+  /// The key tells all of it, but for a timeout, which is right or wrong by itself.
+  static bool may_be_known(const CollectiveCall& request) noexcept {
+    return !request.by_counts && !request.on_device() && request.reduction.kind() != ReduceKind::custom &&
+           is_timeout(request.options);
+  }
 
   std::array<Entry, 4> entries_;
   std::size_t next_ = 0;

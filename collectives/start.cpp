@@ -91,7 +91,7 @@ CollectiveCall barrier_call(const Options& options) {
 }  // namespace
 
 void run(Communicator& communicator, CollectiveCall&& request) {
-  Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
+  Group& group = CommunicatorAccess::group(communicator, request.collective);
   Progress& progress = group.engine().progress();
   Progress::Entry entry(progress);
   // What is done on the spot never looks at the engine, and keeps the helper thread away.
@@ -105,7 +105,7 @@ void run(Communicator& communicator, CollectiveCall&& request) {
 }
 
 Work start(Communicator& communicator, CollectiveCall&& request) {
-  Group& group = CommunicatorAccess::group(communicator, to_string(request.collective).data());
+  Group& group = CommunicatorAccess::group(communicator, request.collective);
   Progress::Entry entry(group.engine().progress());
   group.check();
   std::optional<Prepared> fresh;

@@ -19,7 +19,17 @@ struct CommunicatorAccess {
     return communicator.engine_;
   }
   /// Throws Errc::not_initialized for an inert handle.
-  static detail::Group& group(const Communicator& communicator, const char* operation);
+  static detail::Group& group(const Communicator& communicator, const char* operation) {
+    if (!communicator.group_) refuse_inert(operation);
+    return *communicator.group_;
+  }
+  static detail::Group& group(const Communicator& communicator, Collective collective) {
+    if (!communicator.group_) refuse_inert(to_string(collective).data());
+    return *communicator.group_;
+  }
+
+ private:
+  [[noreturn]] static void refuse_inert(const char* operation);
 };
 
 struct WorkAccess {

@@ -1,25 +1,8 @@
 #include "runtime/arena.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-
-#include "transport/take_for_writing.hpp"
 
 namespace rondo::detail {
-namespace {
-
-std::uint64_t mix(std::uint64_t history, const Call& call) {
-  for (const std::uint64_t word : std::bit_cast<std::array<std::uint64_t, 4>>(call)) {
-    history = (std::rotl(history, 23) ^ word) * 0x9e3779b97f4a7c15u;
-  }
-  return history;
-}
-
-// So far ahead that nobody looks at that slot yet.
-constexpr std::uint64_t kTakenAhead = 4;
-
-}  // namespace
 
 std::size_t Arena::words_bytes(int members) {
   const std::size_t bytes = static_cast<std::size_t>(members) * sizeof(Words);
@@ -41,28 +24,6 @@ Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_byt
       ring_(staging_bytes),
       known_(static_cast<std::size_t>(members)) {
   rest(false);
-}
-
-Arena::Step Arena::next(std::size_t bytes, std::size_t lap) noexcept {
-  Step step;
-  step.number = ++step_;
-  step.in_slots = bytes <= kInlineBytes;
-  step.after = step_ > kDepth ? step_ - kDepth : 0;
-  if (!step.in_slots) {
-    const StagingRing::Piece piece = ring_.take(bytes, step_, lap);
-    step.offset = piece.offset;
-    step.after = std::max(step.after, piece.after);
-  }
-  return step;
-}
-
-void Arena::enter(const Step& step, const Call& call) noexcept {
-  history_ = mix(history_, call);
-  Slot& mine = slot(rank_, step.number);
-  mine.call = call;
-  mine.history = history_;
-  mine.step.store(step.number, std::memory_order_release);
-  take_for_writing(&slot(rank_, step.number + kTakenAhead));
 }
 
 bool Arena::claim(const Step& step, int of) noexcept {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "runtime/staging_ring.hpp"
 #include "transport/resting.hpp"
 #include "transport/shared_memory.hpp"
+#include "transport/take_for_writing.hpp"
 
 namespace rondo::detail {
 
@@ -60,7 +63,16 @@ class Arena {
   /// The next step, to which each member contributes `bytes` at the most (the same on all).
   Step next(std::size_t bytes) noexcept { return next(bytes, ring_.bytes()); }
   /// The same, of steps that are to go round in `lap` bytes of each region: which then stay in caches.
-  Step next(std::size_t bytes, std::size_t lap) noexcept;
+  Step next(std::size_t bytes, std::size_t lap) noexcept {
+    ++step_;
+    Step step{step_, step_ > kDepth ? step_ - kDepth : 0, 0, bytes <= kInlineBytes};
+    if (!step.in_slots) {
+      const StagingRing::Piece piece = ring_.take(bytes, step_, lap);
+      step.offset = piece.offset;
+      step.after = std::max(step.after, piece.after);
+    }
+    return step;
+  }
 
   /// Whether it is known already that nobody reads any more what this member writes for the step.
   bool may_enter(const Step& step) noexcept {
@@ -96,7 +108,14 @@ class Arena {
   /// Of all calls made here, up to and including this one.
   std::uint64_t history(const Step& step, int member) const noexcept { return slot(member, step.number).history; }
 
-  void enter(const Step& step, const Call& call) noexcept;
+  void enter(const Step& step, const Call& call) noexcept {
+    history_ = mix(history_, call);
+    Slot& mine = slot(rank_, step.number);
+    mine.call = call;
+    mine.history = history_;
+    mine.step.store(step.number, std::memory_order_release);
+    take_for_writing(&slot(rank_, step.number + kTakenAhead));
+  }
 
   /// After all have entered: true if nobody has claimed the share of `of` before. Who has claimed it must finish it.
   bool claim(const Step& step, int of) noexcept;
@@ -153,6 +172,21 @@ class Arena {
   static constexpr std::uint64_t kLacks = std::uint64_t{1} << kWhoBits;
   static constexpr std::uint64_t kFinished = kLacks << 1;
 
+  // So far ahead that nobody looks at that slot yet.
+  static constexpr std::uint64_t kTakenAhead = 4;
+
+  // The products wait neither for each other nor for the calls before.
+  static std::uint64_t mix(std::uint64_t history, const Call& call) noexcept {
+    static_assert(sizeof(Call) == 4 * sizeof(std::uint64_t));
+    const auto word = [&call](std::size_t index) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, reinterpret_cast<const std::byte*>(&call) + index * sizeof value, sizeof value);
+      return value;
+    };
+    const std::uint64_t mixed = (word(0) * 0x9e3779b97f4a7c15u ^ word(1) * 0xbf58476d1ce4e5b9u) +
+                                (word(2) * 0x94d049bb133111ebu ^ word(3) * 0xd6e8feb86659fd93u);
+    return (std::rotl(history, 23) ^ mixed) * 0x9e3779b97f4a7c15u;
+  }
   static std::size_t words_bytes(int members);
 
   Member& member(int rank) const noexcept { return first_[rank]; }

@@ -168,8 +168,7 @@ Status status_of(const detail::Unexpected& message) {
 
 }  // namespace
 
-Group& CommunicatorAccess::group(const Communicator& communicator, const char* operation) {
-  if (communicator.group_) return *communicator.group_;
+void CommunicatorAccess::refuse_inert(const char* operation) {
   throw Error(
       Errc::not_initialized,
       "this communicator is inert: rondo::init did not make it, or this rank is no member of it, or it was moved "

@@ -4,9 +4,11 @@
 
 #include <rondo/task.hpp>
 
+#include "transport/shared_stores.hpp"
+
 namespace rondo::detail {
 
-HostMemory::~HostMemory() {
+void HostMemory::give_back() {
   while (Scratch* const scratch = scratch_) {
     scratch_ = scratch->next;
     engine_.give_scratch(scratch->memory, scratch->count * element_bytes_);
@@ -54,6 +56,18 @@ void HostMemoryPort::ReceiveReduce::combine(void* context, std::byte* into, cons
   } catch (...) {
     self.thrown_ = std::current_exception();
   }
+}
+
+// (Measured with 2, 4 and 8 ranks on two cores of an AMD EPYC that share 32 MiB, over TCP, whose packets are in the
+// caches as well: past them gather took 0.88 to 0.97 of the time where it touched 24 MiB and more, at 8 MiB and less up
+// to 1.08; all_to_all 0.91 to 1.04, with blocks of 512 KiB 1.06.)
+void HostMemoryPort::keep(const Range& from, const Range& to, std::size_t touched) {
+  constexpr std::size_t kLong = std::size_t{1} << 20;
+  const std::size_t held = memory_->engine().settings().caches.held_by(size());
+  if (memory_->bytes(from) < kLong || touched * memory_->element_bytes() < held - held / 4) return copy(from, to);
+  const std::byte* const source = memory_->readable(from);
+  std::byte* const target = memory_->writable(to);
+  if (source != target) store_past_caches({source, memory_->bytes(from)}, target);
 }
 
 }  // namespace rondo::detail

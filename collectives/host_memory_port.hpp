@@ -22,7 +22,9 @@ class HostMemory {
   /// `finished_for`: of so many inputs is what the algorithm combines the whole; 1: only a part, not to be finished.
   HostMemory(Engine& engine, std::size_t element_bytes, const Reduction& reduction, int finished_for)
       : engine_(engine), element_bytes_(element_bytes), reduction_(reduction), finished_for_(finished_for) {}
-  ~HostMemory();
+  ~HostMemory() {
+    if (scratch_) give_back();
+  }
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
@@ -38,6 +40,7 @@ class HostMemory {
   std::size_t bytes(const Range& range) const noexcept { return range.count * element_bytes_; }
   std::size_t element_bytes() const noexcept { return element_bytes_; }
   const Reduction& reduction() const noexcept { return reduction_; }
+  const Engine& engine() const noexcept { return engine_; }
   const std::byte* input() const noexcept { return input_; }
   std::byte* output() const noexcept { return output_; }
   /// The operator's last pass.
@@ -53,6 +56,8 @@ class HostMemory {
     std::size_t count;
     std::byte* memory;
   };
+  void give_back();
+
   Engine& engine_;
   const std::size_t element_bytes_;
   const Reduction& reduction_;
@@ -138,6 +143,7 @@ class HostMemoryPort {
     std::byte* const target = memory_->writable(to);
     if (source != target) std::memcpy(target, source, memory_->bytes(from));
   }
+  void keep(const Range& from, const Range& to, std::size_t touched);
   void reduce(const Range& own, const Range& other, const Range& into, Side side) {
     if (own.count == 0) return;
     memory_->reduction().combine(memory_->readable(own), memory_->readable(other), memory_->writable(into), own.count,

@@ -40,9 +40,11 @@ enum class Side : std::uint8_t { left, right };
 ///   before it completes: never while a send of the same range is in flight.
 /// - **An empty range is never sent**: its send, recv and recv_reduce complete at once, on both sides, without a
 ///   message.
-/// - Local: `copy(from, to)` (nothing to do where both are the same memory), `reduce(own, other, into, side)` with
-///   the rules of recv_reduce, and `finish(range)`, the operator's last pass (`avg`'s division), called exactly once
-///   for every element of the result, by whoever computed it. All accept empty ranges.
+/// - Local: `copy(from, to)` (nothing to do where both are the same memory); `keep(from, to, touched)`, the same of a
+///   result that nobody reads again, where all ranks together touch so many elements of their buffers;
+///   `reduce(own, other, into, side)` with the rules of recv_reduce; and `finish(range)`, the operator's last pass
+///   (`avg`'s division), called exactly once for every element of the result, by whoever computed it. All accept empty
+///   ranges.
 /// - `scratch(count)` is memory that lives until the operation ends; each call returns a new range.
 /// - `lane(i)` is the same port with messages matched among themselves: concurrent pipelines use one each. The port
 ///   that the operation starts with is lane 0; all lanes share rank, buffers and scratch.
@@ -59,6 +61,7 @@ concept Port = std::move_constructible<P> &&
   port.recv(range, rank);
   port.recv_reduce(range, range, rank, side);
   port.copy(range, range);
+  port.keep(range, range, count);
   port.reduce(range, range, range, side);
   port.finish(range);
   { port.lane(rank) } -> std::same_as<P>;

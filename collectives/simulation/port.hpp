@@ -31,6 +31,7 @@ class SimulatedPort {
   }
 
   void copy(const Range&, const Range&) {}
+  void keep(const Range&, const Range&, std::size_t) {}
   void reduce(const Range&, const Range&, const Range& into, Side) { network_->reduce(rank_, into.count); }
   void finish(const Range&) {}
 

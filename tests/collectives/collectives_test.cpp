@@ -8,6 +8,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
 #include "runtime/engine.hpp"
 #include "tests/collectives/expected.hpp"
 #include "tests/support/catch.hpp"
@@ -304,6 +305,33 @@ TEST_CASE("all_to_all gives every rank what every other has for it", "[collectiv
         require(out[begin_of(from, r) + i] == r * 1000 + rank * 100 + static_cast<int>(i), "all_to_all by counts");
       }
     }
+  });
+}
+
+TEST_CASE("a long block that a rank keeps gets to its place by messages, too, past the caches", "[collectives]") {
+  run_ranks(3, [](Communicator& world) {
+    CommunicatorAccess::engine(world)->pretend_caches({0, 1});
+    const int rank = world.rank();
+    constexpr std::size_t kCount = (std::size_t{1} << 18) + 3;  // 1 MiB, and not the whole of a vector register
+    const auto block = input_of<int>(rank, kCount);
+    const auto blocks = input_of<int>(rank, 3 * kCount);
+
+    Elements<int> gathered(rank == 0 ? 3 * kCount : 0);
+    gather(world, block.span(), gathered.span(), 0, {Algorithm::linear});
+    const auto of_all = [&](std::size_t i) { return element<int>(static_cast<int>(i / kCount), i % kCount); };
+    require_elements(gathered, of_all, "gather");
+
+    Elements<int> scattered(kCount);
+    scatter(world, rank == 0 ? blocks.span() : blocks.span().first(0), scattered.span(), 0, {Algorithm::linear});
+    require_elements(
+        scattered, [&](std::size_t i) { return element<int>(0, at(rank) * kCount + i); }, "scatter");
+
+    Elements<int> exchanged(3 * kCount);
+    all_to_all(world, blocks.span(), exchanged.span(), {Algorithm::pairwise});
+    const auto of_each = [&](std::size_t i) {
+      return element<int>(static_cast<int>(i / kCount), at(rank) * kCount + i % kCount);
+    };
+    require_elements(exchanged, of_each, "all_to_all");
   });
 }
 

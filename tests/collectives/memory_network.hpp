@@ -75,6 +75,7 @@ class MemoryPort {
   MemoryMessage recv(const Range& range, int from);
   MemoryMessage recv_reduce(const Range& own, const Range& into, int from, Side side);
   void copy(const Range& from, const Range& to);
+  void keep(const Range& from, const Range& to, std::size_t) { copy(from, to); }
   void reduce(const Range& own, const Range& other, const Range& into, Side side);
   void finish(const Range& range);
   MemoryPort lane(int index) const { return {*network_, rank_, index}; }

@@ -29,9 +29,10 @@ constexpr Cost linear_gather_cost(const Shape& shape) {
           .at_most = disorder > 0};
 }
 
-/// Receives `place(rank)` from each of so many ranks, beginning with the neighbour.
-template <Port P, typename Place>
-Task linear_collect(P& port, int ranks, Place place) {
+/// Receives `place(rank)` from each of so many ranks, beginning with the neighbour; does `meanwhile()` while the last
+/// of them are on their way.
+template <Port P, typename Place, typename Meanwhile>
+Task linear_collect(P& port, int ranks, Place place, Meanwhile meanwhile) {
   const Ring ring{port.rank(), port.size()};
   Window<RecvOf<P>> receives;
   for (int distance = 1; distance <= ranks; ++distance) {
@@ -41,7 +42,13 @@ Task linear_collect(P& port, int ranks, Place place) {
     const int from = ring.around(distance);
     slot.launch([&] { return port.recv(place(from), from); });
   }
+  meanwhile();
   for (auto& slot : receives) co_await slot;
+}
+
+template <Port P, typename Place>
+Task linear_collect(P& port, int ranks, Place place) {
+  return linear_collect(port, ranks, place, [] {});
 }
 
 /// From every other rank, at the root.
@@ -55,9 +62,11 @@ Task linear_gather(P& port, const Plan& plan) {
   const int rank = port.rank();
   const Range own{Buffer::input, 0, plan.blocks.count(rank)};
   if (rank == plan.root) {
-    if (!port.in_place()) port.copy(own, plan.blocks.in(Buffer::output, rank));
     const auto place = [&plan](int from) { return plan.blocks.in(Buffer::output, from); };
-    Task collected = linear_collect(port, place);
+    const auto copy_own = [&] {
+      if (!port.in_place()) port.keep(own, place(rank), 2 * plan.blocks.total());
+    };
+    Task collected = linear_collect(port, port.size() - 1, place, copy_own);
     co_await collected;
   } else {
     auto sent = port.send(own, plan.root);

@@ -28,9 +28,10 @@ constexpr Cost linear_scatter_cost(const Shape& shape) {
           .at_most = !shape.even_blocks()};
 }
 
-/// Sends `place(rank)` to each of so many ranks, beginning with the neighbour.
-template <Port P, typename Place>
-Task linear_distribute(P& port, int ranks, Place place) {
+/// Sends `place(rank)` to each of so many ranks, beginning with the neighbour; does `meanwhile()` while the last of
+/// them are on their way.
+template <Port P, typename Place, typename Meanwhile>
+Task linear_distribute(P& port, int ranks, Place place, Meanwhile meanwhile) {
   const Ring ring{port.rank(), port.size()};
   Window<SendOf<P>> sends;
   for (int distance = 1; distance <= ranks; ++distance) {
@@ -40,7 +41,13 @@ Task linear_distribute(P& port, int ranks, Place place) {
     const int to = ring.around(distance);
     slot.launch([&] { return port.send(place(to), to); });
   }
+  meanwhile();
   for (auto& slot : sends) co_await slot;
+}
+
+template <Port P, typename Place>
+Task linear_distribute(P& port, int ranks, Place place) {
+  return linear_distribute(port, ranks, place, [] {});
 }
 
 /// To every other rank, from the root.
@@ -55,8 +62,10 @@ Task linear_scatter(P& port, const Plan& plan) {
   const Range own{Buffer::output, 0, plan.blocks.count(rank)};
   if (rank == plan.root) {
     const auto place = [&plan](int to) { return plan.blocks.in(Buffer::input, to); };
-    if (!port.in_place()) port.copy(place(rank), own);
-    Task distributed = linear_distribute(port, place);
+    const auto copy_own = [&] {
+      if (!port.in_place()) port.keep(place(rank), own, 2 * plan.blocks.total());
+    };
+    Task distributed = linear_distribute(port, port.size() - 1, place, copy_own);
     co_await distributed;
   } else {
     auto received = port.recv(own, plan.root);

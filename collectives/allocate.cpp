@@ -79,8 +79,8 @@ std::shared_ptr<std::byte> ordinary(Group& group, Allocation& allocation, std::s
     why = fmt::format("rank {} shares memory with no other", group.rank());
   }
   allocation.team.commons.regions().refuse(why);
-  void* const memory =
-      bytes > memory_of_machine() ? nullptr : ::operator new (bytes, std::align_val_t{kPageBytes}, std::nothrow);
+  const std::size_t most = std::min(memory_of_machine(), memory_of_cgroups());
+  void* const memory = bytes > most ? nullptr : ::operator new (bytes, std::align_val_t{kPageBytes}, std::nothrow);
   if (!memory) {
     const std::string shared = allocation.refusal ? "; nor shared: " + why : "";
     throw refused(group, Errc::system, fmt::format("there is no memory of {} bytes{}", bytes, shared));

@@ -7,27 +7,13 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 
+#include "transport/cgroup.hpp"
+
 namespace rondo::detail {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The process's own cgroup path in the unified hierarchy: the line "0::/path".
-std::string unified_cgroup() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("0::")) return line.substr(3);
-  }
-  return {};
-}
 
 long number(std::string_view text) {
   long value = -1;
@@ -35,35 +21,34 @@ long number(std::string_view text) {
   return value;
 }
 
-int quota() { return cores_of_cgroups("/sys/fs/cgroup", unified_cgroup()); }
+int quota() { return cores_of_cgroups(kCgroups, own_cgroup(""), own_cgroup("cpu")); }
 
 }  // namespace
 
-int cores_of_cgroups(const std::string& root, const std::string& own_path) {
+int cores_of_cgroups(const std::string& root, const std::string& path, const std::string& path_in_v1) {
   int cores = 0;
-  // A limit may stand at any level above.
-  for (std::string path = own_path; !path.empty() && path != "/"; path.resize(path.rfind('/'))) {
-    const int limit = cores_of_quota(read_file(root + path + "/cpu.max"));
+  const auto limit_to = [&cores](int limit) {
     if (limit > 0) cores = cores > 0 ? std::min(cores, limit) : limit;
+  };
+  for (const std::string& directory : cgroup_directories(root, path)) {
+    limit_to(cores_of_quota(text_of_file(directory + "/cpu.max")));
   }
-  const int own = cores_of_quota(read_file(root + "/cpu.max"));
-  if (own > 0) cores = cores > 0 ? std::min(cores, own) : own;
-  const long quota_us = number(read_file(root + "/cpu/cpu.cfs_quota_us"));
-  const long period_us = number(read_file(root + "/cpu/cpu.cfs_period_us"));
-  if (quota_us > 0 && period_us > 0) {
-    const int limit = static_cast<int>(std::max(1L, (quota_us + period_us - 1) / period_us));
-    cores = cores > 0 ? std::min(cores, limit) : limit;
+  for (const std::string& directory : cgroup_directories(root + "/cpu", path_in_v1)) {
+    limit_to(
+        cores_of_quota(text_of_file(directory + "/cpu.cfs_quota_us"), text_of_file(directory + "/cpu.cfs_period_us")));
   }
   return cores;
 }
 
+int cores_of_quota(std::string_view quota_us, std::string_view period_us) {
+  const long quota = number(quota_us);
+  const long period = number(period_us);
+  return quota > 0 && period > 0 ? static_cast<int>((quota + period - 1) / period) : 0;
+}
+
 int cores_of_quota(std::string_view cpu_max) {
   const auto space = cpu_max.find(' ');
-  if (space == std::string_view::npos || cpu_max.starts_with("max")) return 0;
-  const long quota_us = number(cpu_max.substr(0, space));
-  const long period_us = number(cpu_max.substr(space + 1));
-  if (quota_us <= 0 || period_us <= 0) return 0;
-  return static_cast<int>(std::max(1L, (quota_us + period_us - 1) / period_us));
+  return space == std::string_view::npos ? 0 : cores_of_quota(cpu_max.substr(0, space), cpu_max.substr(space + 1));
 }
 
 int cores_of_host() {

@@ -23,12 +23,13 @@ std::vector<int> parse_cpu_list(const std::string& text);
 /// `usable_cores` the same for all of them, whatever each is bound to.
 int cores_of_host();
 
-/// Cores that a cgroup-v2 `cpu.max` allows ("150000 100000" -> 2); 0: no limit.
+/// Cores that a cgroup-v2 `cpu.max` allows ("150000 100000" -> 2), or the two files of v1; 0: no limit.
 int cores_of_quota(std::string_view cpu_max);
+int cores_of_quota(std::string_view quota_us, std::string_view period_us);
 
-/// Cores that the cgroups mounted at `root` allow a process whose own is at `own_path` there ("/a/b"; "": not known),
-/// in v2 by the least quota of it and those above, in v1 by that of the mount; 0: no limit.
-int cores_of_cgroups(const std::string& root, const std::string& own_path);
+/// Cores that the cgroups mounted at `root` allow a process whose own has these paths there, in v2 and v1 ("/a/b"; "":
+/// not known), by the least quota of it and those above; 0: no limit.
+int cores_of_cgroups(const std::string& root, const std::string& path, const std::string& path_in_v1 = "");
 
 /// Moves this thread to a core, from where the system may move it on as before. False: it may not use that, or has been
 /// bound by somebody else meanwhile. To the system the thread has then asked for the cores that it could use until now:

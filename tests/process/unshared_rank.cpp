@@ -1,7 +1,7 @@
 // A rank that does without shared memory: unshared_rank WHAT RANK. That rank, once all pairs of ranks have met, can
 // make or map none any more: its files must be short (`files`), it gets no descriptor (`descriptors`), or no memory
-// (`memory`). Then all do collectives and allocate. `files-before`: of all ranks, before they meet. `one-pair`: of the
-// last, before the first meets it.
+// (`memory`), of which its cgroup leaves it none (`cgroup`). Then all do collectives and allocate. `files-before` and
+// `cgroup-before`: of all ranks, before they meet. `one-pair`: of the last, before the first meets it.
 // unshared_rank reading RANK: from then on it may not read the memory of other processes, and has long messages and
 // blocks of rank 0's.
 // unshared_rank refusing RANK: once all have met it cannot tell whose process is at the other end of a Unix socket, and
@@ -22,6 +22,7 @@
 
 #include <rondo/rondo.hpp>
 
+#include "tests/support/cgroup_root.hpp"
 #include "tests/support/deny.hpp"
 
 using namespace rondo;
@@ -40,9 +41,15 @@ void limit(auto resource, rlim_t most) {
 }
 
 constexpr rlim_t kShortFiles = 65536;
+constexpr std::size_t kForAllElse = 2 << 20;  // less than what three ranks share
+constexpr std::size_t kLimit = std::size_t{1} << 30;
+
+/// In the eyes of its cgroup.
+void use_memory(std::size_t bytes) { std::ofstream("/sys/fs/cgroup/memory.current") << bytes; }
 
 void deny(std::string_view what) {
   if (what == "files") return limit(RLIMIT_FSIZE, kShortFiles);
+  if (what == "cgroup") return use_memory(kLimit - kForAllElse);
   if (what == "descriptors") {
     const int next = ::dup(STDERR_FILENO);
     require(next >= 0 && ::close(next) == 0, "dup");
@@ -50,7 +57,6 @@ void deny(std::string_view what) {
   }
   rlim_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  constexpr rlim_t kForAllElse = 2 << 20;  // less than what three ranks share
   limit(RLIMIT_AS, pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + kForAllElse);
 }
 
@@ -100,6 +106,11 @@ void hand_out(Communicator& world) {
 
 int run(std::string_view what, int rank) {
   if (what == "files-before") limit(RLIMIT_FSIZE, kShortFiles);
+  if (what.starts_with("cgroup")) {
+    require(testing::hide_cgroups(), "hide_cgroups");
+    std::ofstream("/sys/fs/cgroup/memory.max") << kLimit;
+    use_memory(what == "cgroup-before" ? kLimit : 0);
+  }
   // As of ranks each in a container: they listen on TCP ports, too.
   if (what == "refusing" && (::setenv("RONDO_LOCAL_SIZE", "1", 1) != 0 || ::setenv("RONDO_LOCAL_RANK", "0", 1) != 0))
     return 1;
@@ -117,7 +128,9 @@ int run(std::string_view what, int rank) {
     for (int i = 0; i < 10; ++i) hand_out(world);
     return 0;
   }
-  if (what != "files-before" && what != "one-pair" && what != "refusing" && world.rank() == rank) deny(what);
+  if (what == "cgroup-before") use_memory(0);
+  const bool later = what == "files" || what == "descriptors" || what == "memory" || what == "cgroup";
+  if (later && world.rank() == rank) deny(what);
   work(world);
   return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "tests/process/launched.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cgroup_root.hpp"
 #include "tests/support/skipped.hpp"
 
 // Ranks of one host that do without shared memory: all goes well, and stderr says why, once.
@@ -36,15 +37,26 @@ std::vector<std::vector<std::string>> said_by(const std::string& what, int rank)
   return said;
 }
 
+struct Want {
+  std::string what;
+  int rank;
+  std::string who_could_not, why;
+};
+void check(const Want& want) {
+  for (const auto& lines : said_by(want.what, want.rank)) {
+    INFO(want.what << " of rank " << want.rank);
+    REQUIRE(lines.size() == 2);
+    CHECK_THAT(lines[0], StartsWith("no shared memory for collectives, messages instead: " + want.who_could_not) &&
+                             ContainsSubstring(" bytes" + want.why));
+    CHECK_THAT(lines[1], StartsWith("no shared memory for allocate, ordinary memory instead: " + want.who_could_not) &&
+                             ContainsSubstring(" bytes" + want.why));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("ranks that cannot have collectives or buffers in shared memory each say so, who could not, and why",
           "[process][unshared]") {
-  struct Want {
-    std::string what;
-    int rank;
-    std::string who_could_not, why;
-  };
   std::vector<Want> wants{{"files", 0, "rank 0 could not make ", ": limit of file sizes (ulimit -f): File too large"}};
   // A sanitizer needs descriptors of its own, and all addresses.
   if (!SANITIZED) {
@@ -53,17 +65,7 @@ TEST_CASE("ranks that cannot have collectives or buffers in shared memory each s
     wants.push_back({"memory", 0, "rank 0 could not make ", ": mapping shared memory: Cannot allocate memory"});
     wants.push_back({"memory", 1, "rank 1 could not map ", ": mapping shared memory: Cannot allocate memory"});
   }
-  for (const Want& want : wants) {
-    for (const auto& lines : said_by(want.what, want.rank)) {
-      INFO(want.what << " of rank " << want.rank);
-      REQUIRE(lines.size() == 2);
-      CHECK_THAT(lines[0], StartsWith("no shared memory for collectives, messages instead: " + want.who_could_not) &&
-                               ContainsSubstring(" bytes" + want.why));
-      CHECK_THAT(lines[1],
-                 StartsWith("no shared memory for allocate, ordinary memory instead: " + want.who_could_not) &&
-                     ContainsSubstring(" bytes" + want.why));
-    }
-  }
+  for (const Want& want : wants) check(want);
 }
 
 TEST_CASE("ranks that share nothing with each other say that alone", "[process][unshared]") {
@@ -77,6 +79,17 @@ TEST_CASE("ranks that share nothing with each other say that alone", "[process][
   for (const auto& lines : {said[0], said[2]}) CHECK_THAT(lines[0], StartsWith("no shared memory with ranks"));
   CHECK_THAT(said[1][0], StartsWith("no shared memory for collectives, messages instead: rank 2 cannot be passed any: "
                                     "limit of file sizes (ulimit -f): File too large"));
+}
+
+TEST_CASE("ranks do without shared memory where their cgroup leaves them none, instead of being ended by the system",
+          "[process][unshared]") {
+  if (!rondo::testing::may_hide_cgroups()) return rondo::testing::skipped("a process may not mount a directory here");
+  const std::string why = "more than the memory limit of its cgroup leaves: Cannot allocate memory";
+  check({"cgroup", 0, "rank 0 could not make ", ": " + why});
+  for (const auto& lines : said_by("cgroup-before", 0)) {
+    REQUIRE(lines.size() == 1);
+    CHECK_THAT(lines[0], StartsWith("no shared memory with ranks of this host, unix instead: " + why));
+  }
 }
 
 TEST_CASE("ranks whose Unix sockets refuse each other go over TCP, and say why", "[process][unshared]") {

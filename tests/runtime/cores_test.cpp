@@ -2,31 +2,20 @@
 
 #include <sched.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cgroup_root.hpp"
 
 using namespace rondo::detail;
+using rondo::testing::CgroupRoot;
 
 namespace {
 
-/// Where the system might mount its cgroups.
-class CgroupRoot {
- public:
-  void write(const std::string& file, const std::string& text) const {
-    const std::filesystem::path path = directory_ / ("cgroup" + file);
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-  }
-  int cores(const std::string& own_path) const { return cores_of_cgroups(directory_ / "cgroup", own_path); }
-
- private:
-  TemporaryDirectory directory_;
-};
+int cores(const CgroupRoot& root, const std::string& path, const std::string& path_in_v1 = "") {
+  return cores_of_cgroups(root.directory(), path, path_in_v1);
+}
 
 }  // namespace
 
@@ -48,25 +37,29 @@ TEST_CASE("where there is no quota, or none that can be read, nothing is cut", "
 
 TEST_CASE("the least quota of a cgroup and those above counts", "[runtime][cores]") {
   const CgroupRoot root;
-  CHECK(root.cores("/job/rank") == 0);
+  CHECK(cores(root, "/job/rank") == 0);
   root.write("/job/rank/cpu.max", "max 100000\n");
-  CHECK(root.cores("/job/rank") == 0);
+  CHECK(cores(root, "/job/rank") == 0);
   root.write("/job/cpu.max", "300000 100000\n");
-  CHECK(root.cores("/job/rank") == 3);
+  CHECK(cores(root, "/job/rank") == 3);
   root.write("/job/rank/cpu.max", "400000 100000\n");
-  CHECK(root.cores("/job/rank") == 3);
+  CHECK(cores(root, "/job/rank") == 3);
   root.write("/cpu.max", "150000 100000\n");
-  CHECK(root.cores("/job/rank") == 2);
-  CHECK(root.cores("") == 2);  // a container that sees its own as the root
+  CHECK(cores(root, "/job/rank") == 2);
+  CHECK(cores(root, "") == 2);  // a container that sees its own as the root
 }
 
 TEST_CASE("the quota of the first version of cgroups counts", "[runtime][cores]") {
   const CgroupRoot root;
   root.write("/cpu/cpu.cfs_period_us", "100000\n");
   root.write("/cpu/cpu.cfs_quota_us", "-1\n");
-  CHECK(root.cores("") == 0);
+  CHECK(cores(root, "") == 0);
   root.write("/cpu/cpu.cfs_quota_us", "250000\n");
-  CHECK(root.cores("") == 3);
+  CHECK(cores(root, "") == 3);
+  CHECK(cores(root, "", "/job/rank") == 3);
+  root.write("/cpu/job/cpu.cfs_period_us", "50000\n");
+  root.write("/cpu/job/cpu.cfs_quota_us", "75000\n");
+  CHECK(cores(root, "", "/job/rank") == 2);
 }
 
 TEST_CASE("only cores that this thread may run on are usable", "[runtime][cores]") {

@@ -293,6 +293,7 @@ void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
   receive.state_ = ReceiveMessage::State::awaits_data;
   receive.expect_from(*this);
   awaiting_data_.emplace_back(id, &receive);
+  if (link_) link_->await_payload(true);
   control(FrameKind::cts, rts.id, id, receive.device_ && rts.bytes > DevicePieces::kBytes ? DevicePieces::kBytes : 0,
           rts.communicator);
 }
@@ -353,6 +354,7 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
   (void)engine_.device_messages().answered(world_rank_, id);
   ReceiveMessage* const receive = awaiting(id);
   std::erase_if(awaiting_data_, [&](const auto& entry) { return entry.first == id; });
+  if (link_ && awaiting_data_.empty()) link_->await_payload(false);
   return receive;
 }
 

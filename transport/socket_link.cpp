@@ -61,6 +61,14 @@ std::size_t gather(const Outgoing& frame, iovec* parts) {
   return count;
 }
 
+// The first so many bytes of them.
+void cut(std::span<iovec> parts, std::size_t bytes) {
+  for (iovec& part : parts) {
+    part.iov_len = std::min(part.iov_len, bytes);
+    bytes -= part.iov_len;
+  }
+}
+
 // A list of parts costs the system more than copying so much.
 constexpr std::size_t kWorthCopying = 1024;
 
@@ -97,7 +105,8 @@ SocketLink::SocketLink(Descriptor socket, std::size_t spill_bytes, int patience)
   ::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
   const int on = 1;
   tcp_ = ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
-  if (!stays_on_host(socket_.get())) return;
+  on_host_ = stays_on_host(socket_.get());
+  if (!on_host_) return;
   gathers_ = tcp_;
   const int bytes = kLocalBufferBytes;
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
@@ -128,6 +137,7 @@ std::size_t SocketLink::flush() {
     const std::size_t written = write_queue();
     if (written == 0) break;
     ++moved;
+    if (takes_turns()) break;
   }
   return moved;
 }
@@ -140,6 +150,7 @@ std::size_t SocketLink::write_queue() {
   for (std::size_t i = 0; frame && i < kFramesPerWrite; ++i, frame = frame->next) {
     count += gather(*frame, parts.data() + count);
   }
+  if (takes_turns()) cut(std::span(parts).first(count), kTurn);
   const ssize_t written = write_parts(socket_.get(), std::span(parts).first(count));
   if (written < 0) {
     if (errno == EINTR) return write_queue();

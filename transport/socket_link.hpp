@@ -30,6 +30,7 @@ class SocketLink final : public Link {
   bool drained() const override;
   int descriptor() const override { return socket_.get(); }
   bool wants_write() const override { return !queue_.empty() && !broken_; }
+  void await_payload(bool awaited) noexcept override { awaits_payload_ = awaited; }
   void settle() noexcept override;
   bool rest(bool resting) noexcept override;
   std::string_view transport() const override { return tcp_ ? "tcp" : "unix"; }
@@ -40,6 +41,10 @@ class SocketLink final : public Link {
   /// less than those that the kernel grows takes half as long where cores share a cache; where they do not, less than
   /// this costs a tenth.
   static constexpr int kLocalBufferBytes = 1 << 20;
+  /// While long payloads go both ways so much is written and then read what has come, in turn: what else would wait in
+  /// the system's buffers has left the nearest caches by the time that it is read. All_to_all of 8 MiB and more between
+  /// two takes 0.65 to 0.8 of the time over TCP, with more at a time or less up to all of it.
+  static constexpr std::size_t kTurn = std::size_t{512} << 10;
   /// And its congestion control, whatever the system's: within a host nothing is lost and no line is shared. What
   /// spreads packets over time (bbr) takes a quarter longer for 16 MiB. Every Linux has this one, open to all.
   static constexpr std::string_view kLocalCongestionControl = "reno";
@@ -67,6 +72,7 @@ class SocketLink final : public Link {
 
   Descriptor socket_;
   bool tcp_ = false;
+  bool on_host_ = false;
   bool broken_ = false;  // nothing can be written any more
   bool dead_ = false;    // and everything has been read
   bool reported_ = false;
@@ -79,6 +85,9 @@ class SocketLink final : public Link {
   bool owes_acknowledgement_ = false;  // nothing was sent since: the other's system may be keeping frames back
   int looked_in_vain_ = 0;             // since
   const int patience_;
+
+  bool awaits_payload_ = false;
+  bool takes_turns() const noexcept { return on_host_ && (awaits_payload_ || in_payload_); }
 
   FrameQueue queue_;
   DetachedFrames detached_;

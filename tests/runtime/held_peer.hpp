@@ -41,6 +41,7 @@ class HeldLink final : public Link {
   }
   void hold() { flowing_ = false; }
   void release(Outgoing& frame) override { queue_.replace(frame, nullptr); }
+  void await_payload(bool awaited) noexcept override { awaits_payload = awaited; }
   void discard() override { discarded = true; }
   std::optional<std::uint64_t> pull_ticket() const noexcept override { return ticket; }
   bool good(std::uint64_t told) const noexcept override { return told == ticket; }
@@ -66,6 +67,7 @@ class HeldLink final : public Link {
 
   std::vector<FrameHeader> sent;
   bool discarded = false;
+  bool awaits_payload = false;
   std::uint64_t ticket = 5;
   Pulled pulls = Pulled::no;
   std::optional<bool> pulled_jointly;

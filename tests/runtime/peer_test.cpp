@@ -288,6 +288,21 @@ TEST_CASE("a long message in a buffer that the receiver maps is fetched there, u
   CHECK((pair.link->sent[0].number == 0) == there);
 }
 
+TEST_CASE("a link knows while long messages that were asked for are on their way", "[runtime][peer]") {
+  Pair pair;
+  const Receive first(*pair.group), second(*pair.group);
+  pair.peer.deliver(Pair::header(FrameKind::rts, 1), {});
+  pair.peer.deliver(Pair::header(FrameKind::rts, 2), {});
+  CHECK(pair.link->awaits_payload);
+  REQUIRE(pair.link->sent.size() == 2);
+  pair.peer.deliver(Pair::header(FrameKind::data, pair.link->sent[0].number), four(1));
+  CHECK(first.message.done());
+  CHECK(pair.link->awaits_payload);
+  pair.peer.deliver(Pair::header(FrameKind::data, pair.link->sent[1].number), four(2));
+  CHECK(second.message.done());
+  CHECK_FALSE(pair.link->awaits_payload);
+}
+
 TEST_CASE("a long message of which the sender writes a part is there when that is", "[runtime][peer]") {
   Pair pair;
   std::vector<std::byte> received(1000);

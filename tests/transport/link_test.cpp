@@ -219,6 +219,33 @@ TEST_CASE("no frame is kept back after a long one or an answer", "[transport][so
   CHECK(at_once());
 }
 
+TEST_CASE("who awaits a long payload sends in turns with it, who does not as much as there is room for",
+          "[transport][socket_link]") {
+  const std::string kind = GENERATE("tcp over IPv4", "unix");
+  CAPTURE(kind);
+  Ends ends = make(kind);
+  Recorder left, right;
+  constexpr std::size_t kLong = std::size_t{8} << 20;
+  const auto at_once = [&] {
+    TestFrame there(1, pattern(kLong, 1));
+    TestFrame back(2, pattern(kLong, 2));
+    left.frames.clear();
+    right.frames.clear();
+    ends.first->send(there);
+    const std::size_t written = there.written;
+    ends.second->send(back);
+    run(ends, left, right, [&] { return right.frames.size() == 1 && left.frames.size() == 1; });
+    CHECK(right.frames[0].payload == there.storage);
+    CHECK(left.frames[0].payload == back.storage);
+    return written;
+  };
+  const std::size_t room = at_once();
+  ends.first->await_payload(true);
+  CHECK(at_once() == std::min(room, SocketLink::kTurn));
+  ends.first->await_payload(false);
+  CHECK((at_once() > SocketLink::kTurn) == (room > SocketLink::kTurn));
+}
+
 TEST_CASE("who looks for more so often in vain, or sleeps, acknowledges what has come", "[transport][socket_link]") {
   constexpr int kPatience = 3;
   Ends ends = tcp4_pair(kPatience);

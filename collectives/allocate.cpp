@@ -79,8 +79,11 @@ std::shared_ptr<std::byte> ordinary(Group& group, Allocation& allocation, std::s
     why = fmt::format("rank {} shares memory with no other", group.rank());
   }
   allocation.team.commons.regions().refuse(why);
-  const std::size_t most = std::min(memory_of_machine(), memory_of_cgroups());
-  void* const memory = bytes > most ? nullptr : ::operator new (bytes, std::align_val_t{kPageBytes}, std::nothrow);
+  // Where one rank could not make it for all, those are in one container, and each takes its part of what that has
+  // left.
+  const bool together = allocation.refusal.step == Refusal::Step::make;
+  const bool none = bytes > memory_of_machine() || !cgroups_leave(together ? allocation.memory_bytes() : bytes);
+  void* const memory = none ? nullptr : ::operator new (bytes, std::align_val_t{kPageBytes}, std::nothrow);
   if (!memory) {
     const std::string shared = allocation.refusal ? "; nor shared: " + why : "";
     throw refused(group, Errc::system, fmt::format("there is no memory of {} bytes{}", bytes, shared));

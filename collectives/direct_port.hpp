@@ -235,6 +235,15 @@ class DirectPort {
   std::uint64_t shown(const Step& step, int member) const;
 
  private:
+  /// A fetch over a link.
+  struct Pull {
+    Peer& from;
+    std::span<std::byte> into;
+    Exposed theirs;
+    Link::Pulled state = Link::Pulled::no;
+    int error = 0;
+  };
+
   template <typename Test>
   bool soon(Test done, int from, int to);
   bool has_room_in_a_while(const Step& step);
@@ -270,15 +279,7 @@ class DirectPort {
   Arena& arena_;
   const bool in_place_;
   bool past_caches_ = false;  ///< results go there
-  /// The last fetch over a link.
-  struct Pull {
-    Peer& from;
-    std::span<std::byte> into;
-    Exposed theirs;
-    Link::Pulled state = Link::Pulled::no;
-    int error = 0;
-  };
-  std::optional<Pull> pull_;
+  std::optional<Pull> pull_;  ///< the last one
   std::vector<std::shared_ptr<SharedMemory>, PooledAllocator<std::shared_ptr<SharedMemory>>> held_;
 };
 

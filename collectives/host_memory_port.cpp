@@ -1,6 +1,8 @@
 #include "collectives/host_memory_port.hpp"
 
+#include <algorithm>
 #include <new>
+#include <vector>
 
 #include <rondo/task.hpp>
 
@@ -63,11 +65,22 @@ void HostMemoryPort::ReceiveReduce::combine(void* context, std::byte* into, cons
 // to 1.08; all_to_all 0.91 to 1.04, with blocks of 512 KiB 1.06.)
 void HostMemoryPort::keep(const Range& from, const Range& to, std::size_t touched) {
   constexpr std::size_t kLong = std::size_t{1} << 20;
-  const std::size_t held = memory_->engine().settings().caches.held_by(size());
-  if (memory_->bytes(from) < kLong || touched * memory_->element_bytes() < held - held / 4) return copy(from, to);
+  if (memory_->bytes(from) < kLong) return copy(from, to);
+  const int here = ranks_here();
+  const std::size_t touched_here = touched / static_cast<std::size_t>(size()) * static_cast<std::size_t>(here);
+  const std::size_t held = memory_->engine().settings().caches.held_by(here);
+  if (touched_here * memory_->element_bytes() < held - held / 4) return copy(from, to);
   const std::byte* const source = memory_->readable(from);
   std::byte* const target = memory_->writable(to);
   if (source != target) store_past_caches({source, memory_->bytes(from)}, target);
+}
+
+int HostMemoryPort::ranks_here() const {
+  const std::vector<int>& places = memory_->engine().settings().core_places;
+  if (places.empty()) return size();
+  return static_cast<int>(std::count_if(team_->members.begin(), team_->members.end(), [&](int member) {
+    return places[static_cast<std::size_t>(operation_->group().world_rank(member))] >= 0;
+  }));
 }
 
 }  // namespace rondo::detail

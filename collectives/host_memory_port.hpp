@@ -154,6 +154,9 @@ class HostMemoryPort {
   }
 
  private:
+  /// Members that run on the cores of this one.
+  int ranks_here() const;
+
   Operation* operation_;
   const Team* team_;
   HostMemory* memory_;

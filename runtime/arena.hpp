@@ -175,7 +175,7 @@ class Arena {
   // So far ahead that nobody looks at that slot yet.
   static constexpr std::uint64_t kTakenAhead = 4;
 
-  // The products wait neither for each other nor for the calls before.
+  // The call's products wait neither for each other nor for the calls before.
   static std::uint64_t mix(std::uint64_t history, const Call& call) noexcept {
     static_assert(sizeof(Call) == 4 * sizeof(std::uint64_t));
     const auto word = [&call](std::size_t index) {
@@ -187,6 +187,7 @@ class Arena {
                                 (word(2) * 0x94d049bb133111ebu ^ word(3) * 0xd6e8feb86659fd93u);
     return (std::rotl(history, 23) ^ mixed) * 0x9e3779b97f4a7c15u;
   }
+
   static std::size_t words_bytes(int members);
 
   Member& member(int rank) const noexcept { return first_[rank]; }

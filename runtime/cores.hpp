@@ -29,7 +29,7 @@ int cores_of_quota(std::string_view quota_us, std::string_view period_us);
 
 /// Cores that the cgroups mounted at `root` allow a process whose own has these paths there, in v2 and v1 ("/a/b"; "":
 /// not known), by the least quota of it and those above; 0: no limit.
-int cores_of_cgroups(const std::string& root, const std::string& path, const std::string& path_in_v1 = "");
+int cores_of_cgroups(const std::string& root, const std::string& path, const std::string& path_in_v1);
 
 /// Moves this thread to a core, from where the system may move it on as before. False: it may not use that, or has been
 /// bound by somebody else meanwhile. To the system the thread has then asked for the cores that it could use until now:

@@ -167,13 +167,14 @@ void Peer::handle(const FrameHeader& header) {
       return in_pieces ? engine_.device_pieces().send(message, *this) : transmit(message);
     }
     case FrameKind::cancel:
-    case FrameKind::recall:
-      if (header.kind == FrameKind::cancel) (void)engine_.device_messages().answered(world_rank_, header.id);
+    case FrameKind::recall: {
+      ReceiveMessage* const receive = header.kind == FrameKind::cancel ? take_awaiting(header.id) : nullptr;
       // Of a failure this rank hears the cause itself, if not yet then soon.
       if (header.number != 0 && engine_.control()) return;
       if (header.kind == FrameKind::recall) return recalled(header);
-      if (ReceiveMessage* const receive = take_awaiting(header.id)) give_up(*receive);
+      if (receive) give_up(*receive);
       return;
+    }
     case FrameKind::credit: credit_ = std::min(credit_ + header.bytes, window_); return;
     case FrameKind::bye:
       bye_received_ = true;

@@ -1,6 +1,7 @@
 #include "transport/cgroup.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <fstream>
@@ -14,18 +15,31 @@ namespace {
 
 constexpr std::size_t kAnything = std::numeric_limits<std::size_t>::max();
 
-/// Of one cgroup.
+/// Of one cgroup; "": there is none.
 struct Files {
   const char* limit;
   const char* used;
   const char* swap_limit;
   const char* swap_used;
-  const char* active;  ///< pages of files, in memory.stat
-  const char* inactive;
+  const char* both_limit;  ///< of memory and swap together
+  const char* both_used;
+  std::array<const char*, 3> droppable;  ///< in memory.stat: what the system gives up when it needs room
 };
 constexpr Files kFiles[] = {
-    {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "", "", "total_active_file", "total_inactive_file"},
-    {"/memory.max", "/memory.current", "/memory.swap.max", "/memory.swap.current", "active_file", "inactive_file"},
+    {"/memory.limit_in_bytes",
+     "/memory.usage_in_bytes",
+     "",
+     "",
+     "/memory.memsw.limit_in_bytes",
+     "/memory.memsw.usage_in_bytes",
+     {"total_active_file", "total_inactive_file", "slab_reclaimable"}},
+    {"/memory.max",
+     "/memory.current",
+     "/memory.swap.max",
+     "/memory.swap.current",
+     "",
+     "",
+     {"active_file", "inactive_file", "slab_reclaimable"}},
 };
 const Files& files_of(int version) { return kFiles[version - 1]; }
 
@@ -97,23 +111,29 @@ void CgroupMemory::find_limits(const std::string& mount, const std::string& path
   }
 }
 
-std::size_t CgroupMemory::left(std::size_t free_swap) const {
-  std::size_t least = kAnything;
-  for (const auto& [directory, version] : limited_) {
-    const Files& files = files_of(version);
-    const auto read = [&directory = directory](const char* file) { return text_of_file(directory + file); };
-    const auto limit = bytes_in(read(files.limit));
-    const auto used = bytes_in(read(files.used));
-    if (!limit || !used) continue;
-    std::size_t swap = free_swap;
-    if (const auto most = bytes_in(read(files.swap_limit))) {
-      swap = std::min(swap, *most - std::min(*most, bytes_in(read(files.swap_used)).value_or(0)));
-    }
+bool CgroupMemory::leave(std::size_t bytes, std::size_t free_swap) const {
+  return std::all_of(limited_.begin(), limited_.end(), [&](const Limited& limited) {
+    const Files& files = files_of(limited.version);
+    const auto read = [&](const char* file) {
+      return *file == '\0' ? std::string() : text_of_file(limited.directory + file);
+    };
+    // Nothing: there is no limit.
+    const auto left_of = [&](const char* limit_file, const char* used_file) -> std::optional<std::size_t> {
+      const auto limit = bytes_in(read(limit_file));
+      const auto used = bytes_in(read(used_file));
+      if (!limit || !used) return {};
+      return *limit - std::min(*limit, *used);
+    };
+    const auto left = left_of(files.limit, files.used);
+    if (!left) return true;
+    const std::size_t swap = std::min(free_swap, left_of(files.swap_limit, files.swap_used).value_or(kAnything));
+    const std::size_t both = left_of(files.both_limit, files.both_used).value_or(kAnything);
+    if (bytes <= std::min(*left, both)) return true;
     const std::string pages = read("/memory.stat");
-    const std::size_t room = *limit + statistic(pages, files.active) + statistic(pages, files.inactive) + swap;
-    least = std::min(least, room - std::min(room, *used));
-  }
-  return least;
+    std::size_t droppable = 0;
+    for (const char* const name : files.droppable) droppable += statistic(pages, name);
+    return bytes <= std::min(*left + swap, both) + droppable;
+  });
 }
 
 }  // namespace rondo::detail

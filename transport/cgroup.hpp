@@ -22,15 +22,15 @@ std::vector<std::string> cgroup_directories(const std::string& mount, std::strin
 /// Empty: there is no such file, or none that can be read.
 std::string text_of_file(const std::string& path);
 
-/// What the cgroups of a process leave it of the machine's memory.
+/// What the cgroups of a process leave it of the machine's memory. (Not those that it is moved to later.)
 class CgroupMemory {
  public:
   /// Mounted at `root`, with the process's paths in versions 2 and 1. Which of them have limits is found out here.
   CgroupMemory(const std::string& root, const std::string& path, const std::string& path_in_v1);
 
-  /// Bytes that it may still be given, with those that the system would make room for: of files that it can read again,
-  /// and `free_swap` of others.
-  std::size_t left(std::size_t free_swap) const;
+  /// Whether it may be given so many bytes, with what the system would make room for: it drops what of files it can
+  /// read again, and swaps out up to `free_swap` of other bytes.
+  bool leave(std::size_t bytes, std::size_t free_swap) const;
 
  private:
   struct Limited {

@@ -73,8 +73,7 @@ class Link {
   virtual std::optional<Arrived> arrived([[maybe_unused]] int looks) { return std::nullopt; }
   virtual void take_arrived() {}
 
-  /// A long payload has been asked for and is on its way, or none is any more: what is sent meanwhile leaves it its
-  /// turns.
+  /// A payload has been asked for and is on its way, or none is any more: what is sent meanwhile leaves it its turns.
   virtual void await_payload(bool) noexcept {}
 
   /// Takes the payload back before `on_sent`. A frame of which a part is already on the wire is completed from a

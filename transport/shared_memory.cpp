@@ -34,18 +34,18 @@ std::size_t memory_of_machine() noexcept {
   return (static_cast<std::size_t>(machine.totalram) + machine.totalswap) * machine.mem_unit;
 }
 
-std::size_t memory_of_cgroups() {
+bool cgroups_leave(std::size_t bytes) {
   static const CgroupMemory own(kCgroups, own_cgroup(""), own_cgroup("memory"));
   struct sysinfo machine {};
   const bool known = ::sysinfo(&machine) == 0;
-  return own.left(known ? static_cast<std::size_t>(machine.freeswap) * machine.mem_unit : 0);
+  return own.leave(bytes, known ? static_cast<std::size_t>(machine.freeswap) * machine.mem_unit : 0);
 }
 
 SharedMemory SharedMemory::create(std::size_t bytes) {
   check_file_size_limit(bytes);
   // Or the kernel would give all that there is, and then end some process.
   if (bytes > memory_of_machine()) fail(ENOMEM, "more than this machine has");
-  if (bytes > memory_of_cgroups()) fail(ENOMEM, "more than the memory limit of its cgroup leaves");
+  if (!cgroups_leave(bytes)) fail(ENOMEM, "more than the memory limit of its cgroup leaves");
   Descriptor descriptor(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) fail(errno, "memfd_create");
   // Unlike a first touch, which would kill the process, this says when there is no memory.

@@ -9,8 +9,8 @@ namespace rondo::detail {
 
 /// All that this machine has, with its swap space: nobody can be given more.
 std::size_t memory_of_machine() noexcept;
-/// What the cgroups of this process still leave it: who asks for more is ended, without a word.
-std::size_t memory_of_cgroups();
+/// Whether the cgroups of this process leave it so much: who is given more is ended, without a word.
+bool cgroups_leave(std::size_t bytes);
 
 /// Memory that several processes map. It has no name anywhere: whoever shall map it is sent its descriptor, which also
 /// proves that both are on one host. It cannot shrink, so nobody faults on what another did, and its pages exist from

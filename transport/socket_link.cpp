@@ -137,7 +137,7 @@ std::size_t SocketLink::flush() {
     const std::size_t written = write_queue();
     if (written == 0) break;
     ++moved;
-    if (takes_turns()) break;
+    if (takes_turns() && !queue_.empty() && queue_.head()->written > 0) break;
   }
   return moved;
 }

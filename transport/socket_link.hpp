@@ -41,13 +41,13 @@ class SocketLink final : public Link {
   /// less than those that the kernel grows takes half as long where cores share a cache; where they do not, less than
   /// this costs a tenth.
   static constexpr int kLocalBufferBytes = 1 << 20;
-  /// While long payloads go both ways so much is written and then read what has come, in turn: what else would wait in
-  /// the system's buffers has left the nearest caches by the time that it is read. All_to_all of 8 MiB and more between
-  /// two takes 0.65 to 0.8 of the time over TCP, with more at a time or less up to all of it.
-  static constexpr std::size_t kTurn = std::size_t{512} << 10;
   /// And its congestion control, whatever the system's: within a host nothing is lost and no line is shared. What
   /// spreads packets over time (bbr) takes a quarter longer for 16 MiB. Every Linux has this one, open to all.
   static constexpr std::string_view kLocalCongestionControl = "reno";
+  /// While payloads go both ways so much is written and then read what has come, in turn: what else would wait in
+  /// the system's buffers has left the nearest caches by the time that it is read. All_to_all of 8 MiB and more between
+  /// two takes 0.65 to 0.8 of the time over TCP, with more at a time or less up to all of it.
+  static constexpr std::size_t kTurn = std::size_t{512} << 10;
   /// Frames that follow each other with nothing coming back: from so many on, while they are no longer than that, the
   /// system keeps each back until what went before is acknowledged, and what has gathered goes in one packet (Nagle's
   /// algorithm). Within a host a packet costs its sender some 3 us; joining others costs a short frame less than one.
@@ -60,6 +60,7 @@ class SocketLink final : public Link {
   static constexpr int kPatience = 8;
 
  private:
+  bool takes_turns() const noexcept { return on_host_ && (awaits_payload_ || in_payload_); }
   std::size_t flush();
   std::size_t write_queue();
   bool read(Sink& sink, std::size_t& moved);
@@ -87,7 +88,6 @@ class SocketLink final : public Link {
   const int patience_;
 
   bool awaits_payload_ = false;
-  bool takes_turns() const noexcept { return on_host_ && (awaits_payload_ || in_payload_); }
 
   FrameQueue queue_;
   DetachedFrames detached_;

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace rondo::bench;
 using Catch::Matchers::EndsWith;

@@ -7,8 +7,8 @@
 #include "bench/operation.hpp"
 #include "bench/table.hpp"
 #include "tests/cuda/device_under_test.hpp"
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 // The benchmark on memory of devices. RONDO_BENCH is its path.
 

@@ -8,9 +8,9 @@
 #include "bench/program.hpp"
 #include "runtime/cores.hpp"
 #include "tests/cuda/device_under_test.hpp"
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/skipped.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 // RONDO_BENCH is the path of the benchmark; the loops on other libraries are found from there.
 

@@ -12,8 +12,8 @@
 
 #include "bench/compare/child.hpp"
 #include "bench/program.hpp"
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 // RONDO_BENCH is the path of the benchmark; rondo-run is found from there.
 

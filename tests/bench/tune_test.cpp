@@ -8,8 +8,8 @@
 #include "bench/tune/message_protocol.hpp"
 #include "bench/tune/rules.hpp"
 #include "bench/tune/tune_command.hpp"
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace rondo;
 using namespace rondo::bench;

@@ -308,7 +308,7 @@ TEST_CASE("all_to_all gives every rank what every other has for it", "[collectiv
   });
 }
 
-TEST_CASE("a long block that a rank keeps gets to its place by messages, too, past the caches", "[collectives]") {
+TEST_CASE("a long block that a rank keeps gets to its place by messages, too", "[collectives]") {
   run_ranks(3, [](Communicator& world) {
     CommunicatorAccess::engine(world)->pretend_caches({0, 1});
     const int rank = world.rank();

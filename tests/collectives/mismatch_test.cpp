@@ -10,9 +10,9 @@
 
 #include <rondo/rondo.hpp>
 
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 // Ranks that call different things: an error on every rank that names both calls; never a hang, never wrong data.
 

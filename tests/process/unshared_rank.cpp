@@ -1,6 +1,6 @@
 // A rank that does without shared memory: unshared_rank WHAT RANK. That rank, once all pairs of ranks have met, can
 // make or map none any more: its files must be short (`files`), it gets no descriptor (`descriptors`), or no memory
-// (`memory`), of which its cgroup leaves it none (`cgroup`). Then all do collectives and allocate. `files-before` and
+// (`memory`). Then all do collectives and allocate. `cgroup`: that of all leaves them little. `files-before` and
 // `cgroup-before`: of all ranks, before they meet. `one-pair`: of the last, before the first meets it.
 // unshared_rank reading RANK: from then on it may not read the memory of other processes, and has long messages and
 // blocks of rank 0's.
@@ -109,6 +109,7 @@ int run(std::string_view what, int rank) {
   if (what.starts_with("cgroup")) {
     require(testing::hide_cgroups(), "hide_cgroups");
     std::ofstream("/sys/fs/cgroup/memory.max") << kLimit;
+    std::ofstream("/sys/fs/cgroup/memory.swap.max") << 0;
     use_memory(what == "cgroup-before" ? kLimit : 0);
   }
   // As of ranks each in a container: they listen on TCP ports, too.
@@ -130,7 +131,7 @@ int run(std::string_view what, int rank) {
   }
   if (what == "cgroup-before") use_memory(0);
   const bool later = what == "files" || what == "descriptors" || what == "memory" || what == "cgroup";
-  if (later && world.rank() == rank) deny(what);
+  if (later && (world.rank() == rank || what == "cgroup")) deny(what);
   work(world);
   return 0;
 }

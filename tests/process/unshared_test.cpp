@@ -85,7 +85,18 @@ TEST_CASE("ranks do without shared memory where their cgroup leaves them none, i
           "[process][unshared]") {
   if (!rondo::testing::may_hide_cgroups()) return rondo::testing::skipped("a process may not mount a directory here");
   const std::string why = "more than the memory limit of its cgroup leaves: Cannot allocate memory";
-  check({"cgroup", 0, "rank 0 could not make ", ": " + why});
+  const auto ended = launch({"-n", "3", "--no-prefix", "--", UNSHARED_RANK, "cgroup", "0"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err,
+             ContainsSubstring("no shared memory for collectives, messages instead: rank 0 could not make "));
+  // Each part would fit, but not all.
+  for (const char* const rank : {"0", "1", "2"}) {
+    CHECK_THAT(ended.err, ContainsSubstring("rank " + std::string(rank) +
+                                            ": allocate: there is no memory of 802816 bytes; nor shared: rank 0 could "
+                                            "not make 2408448 bytes: " +
+                                            why));
+  }
   for (const auto& lines : said_by("cgroup-before", 0)) {
     REQUIRE(lines.size() == 1);
     CHECK_THAT(lines[0], StartsWith("no shared memory with ranks of this host, unix instead: " + why));

@@ -12,8 +12,8 @@
 #include "runtime/hub.hpp"
 #include "runtime/world.hpp"
 #include "tests/runtime/rank_threads.hpp"
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace rank_threads;
 using Catch::Matchers::ContainsSubstring;

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <string>
 
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using rondo::detail::LastCaches;
 

@@ -8,9 +8,9 @@
 
 #include <rondo/error.hpp>
 
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/skipped.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace rondo::detail;
 using Catch::Matchers::ContainsSubstring;

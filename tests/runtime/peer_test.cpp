@@ -303,6 +303,18 @@ TEST_CASE("a link knows while long messages that were asked for are on their way
   CHECK_FALSE(pair.link->awaits_payload);
 }
 
+TEST_CASE("a link awaits nothing more of a long message that its sender gives up", "[runtime][peer]") {
+  Pair pair;
+  std::optional<Receive> receive(std::in_place, *pair.group);
+  pair.peer.deliver(Pair::header(FrameKind::rts, 1), {});
+  REQUIRE(pair.link->awaits_payload);
+  if (GENERATE(true, false)) receive.reset();  // taken back
+  FrameHeader cancel = Pair::header(FrameKind::cancel, pair.link->sent[0].number);
+  cancel.bytes = 0;
+  pair.peer.deliver(cancel, {});
+  CHECK_FALSE(pair.link->awaits_payload);
+}
+
 TEST_CASE("a long message of which the sender writes a part is there when that is", "[runtime][peer]") {
   Pair pair;
   std::vector<std::byte> received(1000);

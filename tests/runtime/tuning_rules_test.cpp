@@ -6,8 +6,8 @@
 #include <rondo/error.hpp>
 #include <rondo/tuning.hpp>
 
-#include "tests/runtime/temporary_directory.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 using namespace rondo;
 using Catch::Matchers::ContainsSubstring;

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/runtime/temporary_directory.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace rondo::testing {
 

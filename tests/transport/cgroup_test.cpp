@@ -14,9 +14,16 @@ namespace {
 
 constexpr std::size_t kAnything = std::numeric_limits<std::size_t>::max();
 
+/// The most bytes that are left.
 std::size_t left(const CgroupRoot& root, const std::string& path, const std::string& path_in_v1 = "",
                  std::size_t free_swap = 0) {
-  return CgroupMemory(root.directory(), path, path_in_v1).left(free_swap);
+  const CgroupMemory memory(root.directory(), path, path_in_v1);
+  if (memory.leave(kAnything, free_swap)) return kAnything;
+  std::size_t most = 0;
+  for (std::size_t bytes = std::size_t{1} << 40; bytes > 0; bytes /= 2) {
+    if (memory.leave(most + bytes, free_swap)) most += bytes;
+  }
+  return most;
 }
 
 }  // namespace
@@ -58,9 +65,10 @@ TEST_CASE("what the memory limits of version 2 leave is the least that any level
   CHECK(left(root, "/job/rank") == kAnything);  // what is used is not known
   root.write("/job/memory.current", "70000\n");
   CHECK(left(root, "/job/rank") == 30'000);
-  root.write("/job/memory.stat",
-             "anon 60000\nfile 10000\nworkingset_active_file 9\nactive_file 3000\ninactive_file 2000");
-  CHECK(left(root, "/job/rank") == 35'000);
+  root.write(
+      "/job/memory.stat",
+      "anon 60000\nfile 10000\nworkingset_active_file 9\nactive_file 3000\ninactive_file 2000\nslab_reclaimable 500");
+  CHECK(left(root, "/job/rank") == 35'500);
   root.write("/memory.max", "90000\n");
   root.write("/memory.current", "90001\n");
   CHECK(left(root, "/job/rank") == 0);
@@ -92,4 +100,8 @@ TEST_CASE("the memory limits of version 1 count, too", "[transport][cgroup]") {
   root.write("/memory/job/memory.stat", "active_file 7\ntotal_inactive_file 1000\ntotal_active_file 500\n");
   CHECK(left(root, "/", "/job") == 61'500);
   CHECK(left(root, "/", "/other") == kAnything);
+  CHECK(left(root, "/", "/job", 5000) == 66'500);
+  root.write("/memory/job/memory.memsw.limit_in_bytes", "100000\n");  // nothing can be swapped out
+  root.write("/memory/job/memory.memsw.usage_in_bytes", "41000\n");
+  CHECK(left(root, "/", "/job", 5000) == 60'500);
 }

@@ -17,6 +17,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/every_link.hpp"
 #include "tests/support/frames.hpp"
+#include "tests/support/skipped.hpp"
 
 using namespace rondo::detail;
 using namespace rondo::testing;
@@ -239,11 +240,12 @@ TEST_CASE("who awaits a long payload sends in turns with it, who does not as muc
     CHECK(left.frames[0].payload == back.storage);
     return written;
   };
-  const std::size_t room = at_once();
+  at_once();  // the system learns how much to keep for TCP
+  if (at_once() <= SocketLink::kTurn) return rondo::testing::skipped("the system's buffers hold less than a turn");
   ends.first->await_payload(true);
-  CHECK(at_once() == std::min(room, SocketLink::kTurn));
+  CHECK(at_once() == SocketLink::kTurn);
   ends.first->await_payload(false);
-  CHECK((at_once() > SocketLink::kTurn) == (room > SocketLink::kTurn));
+  CHECK(at_once() > SocketLink::kTurn);
 }
 
 TEST_CASE("who looks for more so often in vain, or sleeps, acknowledges what has come", "[transport][socket_link]") {

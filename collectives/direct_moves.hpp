@@ -117,21 +117,7 @@ class DirectMoves {
     }
   }
 
-  /// Elements that all ranks together read of their inputs and write to their outputs. In place, 0 where every output
-  /// has just been read as input: it is in the caches as far as it can be.
-  std::size_t touched() const noexcept {
-    const std::size_t total = plan_.blocks.total();
-    const auto ranks = static_cast<std::size_t>(size_);
-    switch (plan_.collective) {
-      case Collective::all_reduce:
-      case Collective::all_to_all: return in_place_ ? 0 : 2 * ranks * total;
-      case Collective::reduce: return in_place_ ? 0 : (1 + ranks) * total;
-      case Collective::broadcast: return ranks * total;
-      case Collective::all_gather: return (in_place_ ? ranks : 1 + ranks) * total;
-      case Collective::reduce_scatter: return (1 + ranks) * total;
-      default: return 2 * total;
-    }
-  }
+  std::size_t touched() const noexcept { return elements_touched(plan_, size_, in_place_); }
 
   bool is_root() const noexcept { return rank_ == plan_.root; }
   Range whole(Buffer buffer) const noexcept { return plan_.blocks.whole(buffer); }

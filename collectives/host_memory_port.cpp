@@ -68,7 +68,7 @@ void HostMemoryPort::keep(const Range& from, const Range& to, std::size_t touche
   if (memory_->bytes(from) < kLong) return copy(from, to);
   const int here = ranks_here();
   const std::size_t touched_here = touched / static_cast<std::size_t>(size()) * static_cast<std::size_t>(here);
-  const std::size_t held = memory_->engine().settings().caches.held_by(here);
+  const std::size_t held = operation_->group().engine().settings().caches.held_by(here);
   if (touched_here * memory_->element_bytes() < held - held / 4) return copy(from, to);
   const std::byte* const source = memory_->readable(from);
   std::byte* const target = memory_->writable(to);
@@ -76,7 +76,7 @@ void HostMemoryPort::keep(const Range& from, const Range& to, std::size_t touche
 }
 
 int HostMemoryPort::ranks_here() const {
-  const std::vector<int>& places = memory_->engine().settings().core_places;
+  const std::vector<int>& places = operation_->group().engine().settings().core_places;
   if (places.empty()) return size();
   return static_cast<int>(std::count_if(team_->members.begin(), team_->members.end(), [&](int member) {
     return places[static_cast<std::size_t>(operation_->group().world_rank(member))] >= 0;

@@ -40,7 +40,6 @@ class HostMemory {
   std::size_t bytes(const Range& range) const noexcept { return range.count * element_bytes_; }
   std::size_t element_bytes() const noexcept { return element_bytes_; }
   const Reduction& reduction() const noexcept { return reduction_; }
-  const Engine& engine() const noexcept { return engine_; }
   const std::byte* input() const noexcept { return input_; }
   std::byte* output() const noexcept { return output_; }
   /// The operator's last pass.

@@ -72,7 +72,7 @@ class RecentCalls {
     bool in_place = false;
     bool deterministic = false;
 
-    // One by one: to build a key first would take a tenth of the time of a broadcast of 8 B.
+    // One by one: with a key built first a broadcast of 8 B took a fifth longer.
     bool is_of(const CollectiveCall& request) const noexcept {
       return in == request.in && out == request.out && in_count == request.in_count && out_count == request.out_count &&
              collective == request.collective && type == request.type && reduce == request.reduction.kind() &&

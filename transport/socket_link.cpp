@@ -137,9 +137,14 @@ std::size_t SocketLink::flush() {
     const std::size_t written = write_queue();
     if (written == 0) break;
     ++moved;
-    if (takes_turns() && !queue_.empty() && queue_.head()->written > 0) break;
+    if (!queue_.empty() && ends_turn(*queue_.head())) break;
   }
   return moved;
+}
+
+// What is longer than a turn goes on in another one; shorter frames are held up by nothing but a full socket.
+bool SocketLink::ends_turn(const Outgoing& next) const noexcept {
+  return takes_turns() && next.written > 0 && size_of(next) > kTurn;
 }
 
 // Writes as much of the queue as one call takes; 0 when the socket is full or dead.

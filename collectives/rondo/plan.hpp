@@ -38,4 +38,20 @@ struct Plan {
   Blocks recv_blocks{};  ///< all_to_all: what I receive from each rank
 };
 
+/// Elements that all ranks together read of their inputs and write to their outputs. In place, 0 where every output has
+/// just been read as input: it is in the caches as far as it can be.
+inline std::size_t elements_touched(const Plan& plan, int ranks, bool in_place) noexcept {
+  const std::size_t total = plan.blocks.total();
+  const auto size = static_cast<std::size_t>(ranks);
+  switch (plan.collective) {
+    case Collective::all_reduce:
+    case Collective::all_to_all: return in_place ? 0 : 2 * size * total;
+    case Collective::reduce: return in_place ? 0 : (1 + size) * total;
+    case Collective::broadcast: return size * total;
+    case Collective::all_gather: return (in_place ? size : 1 + size) * total;
+    case Collective::reduce_scatter: return (1 + size) * total;
+    default: return 2 * total;
+  }
+}
+
 }  // namespace rondo

@@ -41,7 +41,7 @@ enum class Side : std::uint8_t { left, right };
 /// - **An empty range is never sent**: its send, recv and recv_reduce complete at once, on both sides, without a
 ///   message.
 /// - Local: `copy(from, to)` (nothing to do where both are the same memory); `keep(from, to, touched)`, the same of a
-///   result that nobody reads again, where all ranks together touch so many elements of their buffers;
+///   result that nobody reads again, where all ranks together touch so many elements (`elements_touched`);
 ///   `reduce(own, other, into, side)` with the rules of recv_reduce; and `finish(range)`, the operator's last pass
 ///   (`avg`'s division), called exactly once for every element of the result, by whoever computed it. All accept empty
 ///   ranges.

@@ -12,6 +12,7 @@
 #include "runtime/engine.hpp"
 #include "runtime/group.hpp"
 #include "runtime/hub.hpp"
+#include "tests/runtime/held_peer.hpp"
 #include "tests/runtime/rank_threads.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/still.hpp"
@@ -19,6 +20,8 @@
 using namespace rank_threads;
 using Catch::Matchers::ContainsSubstring;
 using rondo::testing::NoWaiter;
+using rondo::testing::Pair;
+using rondo::testing::Receive;
 using rondo::testing::SetClock;
 
 TEST_CASE("a world of 1 needs no hub", "[runtime][control]") {
@@ -184,6 +187,24 @@ TEST_CASE("the hub's verdict counts, however late a rank has a core to read it",
   CHECK(engine.tick(clock.now()) == 1);
   REQUIRE(group.poisoned());
   CHECK_THROWS_WITH(group.check(), ContainsSubstring("; rank 1 has not come to it"));
+  ::close(launcher.inherited[1]);
+}
+
+TEST_CASE("a link awaits nothing of a message that was given up with its communicator, though the verdict is to come",
+          "[runtime][control]") {
+  Launcher launcher(2);
+  Control control(launcher.identity(0), patient());
+  Pair pair;
+  pair.engine.use(control);
+  const Receive receive(*pair.group);
+  pair.peer.deliver(Pair::header(FrameKind::rts, 1), {});
+  REQUIRE(pair.link->awaits_payload);
+  FrameHeader cancel = Pair::header(FrameKind::cancel, pair.link->sent[0].number);
+  cancel.bytes = 0;
+  cancel.number = 1;  // it failed
+  pair.peer.deliver(cancel, {});
+  CHECK_FALSE(pair.link->awaits_payload);
+  CHECK_FALSE(receive.message.done());
   ::close(launcher.inherited[1]);
 }
 

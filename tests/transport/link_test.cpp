@@ -248,6 +248,29 @@ TEST_CASE("who awaits a long payload sends in turns with it, who does not as muc
   CHECK(at_once() > SocketLink::kTurn);
 }
 
+TEST_CASE("a turn ends within a long frame, not between short ones", "[transport][socket_link]") {
+  Ends ends = make(GENERATE("tcp over IPv4", "unix"));
+  Recorder left, right;
+  ends.first->await_payload(true);
+  TestFrame whole(1, pattern(SocketLink::kTurn - sizeof(FrameHeader), 1));
+  ends.first->send(whole);
+  run(ends, left, right, [&] { return right.frames.size() == 1; });
+
+  TestFrame long_one(2, pattern(std::size_t{8} << 20, 2));
+  ends.first->send(long_one);
+  std::vector<std::unique_ptr<TestFrame>> short_ones;
+  for (unsigned i = 0; i < 40; ++i) {
+    short_ones.push_back(std::make_unique<TestFrame>(3 + i, pattern(8, i)));
+    ends.first->send(*short_ones.back());
+  }
+  while (long_one.sent == 0) {
+    ends.second->poll(right);
+    ends.first->poll(left);
+  }
+  CHECK(short_ones.back()->sent == 1);
+  run(ends, left, right, [&] { return right.frames.size() == 42; });
+}
+
 TEST_CASE("who looks for more so often in vain, or sleeps, acknowledges what has come", "[transport][socket_link]") {
   constexpr int kPatience = 3;
   Ends ends = tcp4_pair(kPatience);

@@ -64,7 +64,7 @@ Task linear_gather(P& port, const Plan& plan) {
   if (rank == plan.root) {
     const auto place = [&plan](int from) { return plan.blocks.in(Buffer::output, from); };
     const auto copy_own = [&] {
-      if (!port.in_place()) port.keep(own, place(rank), 2 * plan.blocks.total());
+      if (!port.in_place()) port.keep(own, place(rank), elements_touched(plan, port.size(), false));
     };
     Task collected = linear_collect(port, port.size() - 1, place, copy_own);
     co_await collected;

@@ -63,7 +63,7 @@ Task linear_scatter(P& port, const Plan& plan) {
   if (rank == plan.root) {
     const auto place = [&plan](int to) { return plan.blocks.in(Buffer::input, to); };
     const auto copy_own = [&] {
-      if (!port.in_place()) port.keep(place(rank), own, 2 * plan.blocks.total());
+      if (!port.in_place()) port.keep(place(rank), own, elements_touched(plan, port.size(), false));
     };
     Task distributed = linear_distribute(port, port.size() - 1, place, copy_own);
     co_await distributed;

@@ -62,8 +62,8 @@ Task pairwise_all_to_all(P& port, const Plan& plan) {
     receive_slot.launch([&] { return port.recv(plan.recv_blocks.in(Buffer::output, from), from); });
     send_slot.launch([&] { return port.send(outgoing(to), to); });
   }
-  const std::size_t touched = 2 * size * plan.blocks.total();
-  port.keep(outgoing(port.rank()), plan.recv_blocks.in(Buffer::output, port.rank()), touched);
+  port.keep(outgoing(port.rank()), plan.recv_blocks.in(Buffer::output, port.rank()),
+            elements_touched(plan, port.size(), port.in_place()));
   for (auto& slot : receives) co_await slot;
   for (auto& slot : sends) co_await slot;
 }

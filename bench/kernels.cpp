@@ -4,8 +4,10 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -58,10 +60,25 @@ double best_GBps(std::size_t bytes, const Work& work) {
   return static_cast<double>(bytes) / least / 1e9;
 }
 
+/// Memory that begins with a line, as what ranks lay out for each other does, and what `allocate` gives.
+class Aligned {
+ public:
+  Aligned(std::size_t bytes, std::byte value)
+      : memory_(bytes + kLine, value),
+        bytes_(memory_.data() + -reinterpret_cast<std::uintptr_t>(memory_.data()) % kLine, bytes) {}
+  std::byte* data() { return bytes_.data(); }
+  std::size_t size() const { return bytes_.size(); }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+  std::vector<std::byte> memory_;
+  std::span<std::byte> bytes_;
+};
+
 /// Three vectors of the host's memory.
 class Vectors {
  public:
-  explicit Vectors(std::size_t bytes) : left_(bytes, std::byte{1}), right_(bytes, std::byte{1}), into_(bytes) {}
+  explicit Vectors(std::size_t bytes) : left_(bytes, std::byte{1}), right_(bytes, std::byte{1}), into_(bytes, {}) {}
 
   /// Read and written.
   double copying() {
@@ -77,7 +94,7 @@ class Vectors {
   }
 
  private:
-  std::vector<std::byte> left_, right_, into_;
+  Aligned left_, right_, into_;
 };
 
 }  // namespace

@@ -40,6 +40,11 @@ Task CollectiveOperation::body() {
   return device_ ? on_device() : on_host();
 }
 
+std::size_t CollectiveOperation::moved_bytes() const noexcept {
+  if (!plan_.by_own_counts) return Operation::moved_bytes();
+  return std::max(plan_.blocks.total(), plan_.recv_blocks.total()) * memory_.element_bytes();
+}
+
 Task CollectiveOperation::on_side_of_others() {
   constexpr int kRound = 3;  // those of devices come before
   std::vector<OwnSide> sides(static_cast<std::size_t>(group().size()));

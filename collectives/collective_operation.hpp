@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@ class CollectiveOperation final : public Operation {
   enum class OwnSide : std::uint8_t { none, host, device };
 
   Task body() override;
+  std::size_t moved_bytes() const noexcept override;
   Task on_side_of_others();
   Task on_device();
   Task on_device_or_host();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "collectives/direct_by_counts.hpp"
 #include "collectives/direct_moves.hpp"
 #include "collectives/mapped.hpp"
 #include "collectives/sliced.hpp"
@@ -302,21 +303,6 @@ Task run_adaptive(DirectPort& port, const Plan& plan) {
   trial.took(port.now() - begin, bytes);
 }
 
-/// Takes the next step as far as the others soon are there for it; `begun` tells how far, if not to the end. True: what
-/// the members from `first` to before `last` have laid out is there.
-template <typename LayOut>
-bool step_soon(DirectPort& port, const DirectPort::Step& step, DirectPort::Begun& begun, int first, int last,
-               LayOut lay_out) {
-  const bool has_room = port.has_room_soon(step);
-  if (has_room) {
-    lay_out();
-    port.enter(step);
-    if (port.entered_soon(step, first, last)) return true;
-  }
-  begun = {step, has_room};
-  return false;
-}
-
 }  // namespace
 
 std::size_t shares_laid_out(Collective collective, int ranks) noexcept {
@@ -336,6 +322,7 @@ std::size_t least_mapped_bytes(Collective collective, bool crowded) noexcept {
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {
   port.expect_to_touch(DirectMoves(plan, port.rank(), port.size(), port.in_place()).touched());
+  if (plan.by_own_counts) return run_by_counts(port, plan, begun);
   switch (plan.algorithm) {
     case Algorithm::sliced: return run_sliced(port, plan);
     case Algorithm::adaptive: return run_adaptive(port, plan);
@@ -344,6 +331,7 @@ Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& beg
 }
 
 bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
+  if (plan.by_own_counts) return run_by_counts_at_once(port, plan, begun);
   Direct direct(port, plan);
   const std::size_t length = direct.length();
   const std::size_t count = length * direct.shares();
@@ -353,7 +341,7 @@ bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
   const auto step = port.next(count);
   const Direct::Ranks sources = direct.sources();
   const auto lay_out = [&] { direct.lay_out(step, 0, length); };
-  if (!step_soon(port, step, begun, sources.first, sources.last, lay_out)) return false;
+  if (!port.step_soon(step, begun, sources.first, sources.last, lay_out)) return false;
   if (direct.folds()) {
     direct.fold(step, 0, length);
     return true;
@@ -375,7 +363,7 @@ bool repeat(DirectPort& port, const Script& script, DirectPort::Begun& begun) {
     port.lay_out(step, 0, script.laid_out);
     if (!script.laid_out_behind.empty()) port.lay_out(step, script.behind, script.laid_out_behind);
   };
-  if (!step_soon(port, step, begun, script.first_source, script.last_source, lay_out)) return false;
+  if (!port.step_soon(step, begun, script.first_source, script.last_source, lay_out)) return false;
   if (script.count > 0) {
     port.fold(step, script.at, script.own, script.into, script.count);
     return true;

@@ -266,6 +266,10 @@ bool DirectPort::has_fetched(int member) {
   return false;
 }
 
+void DirectPort::refuse(int member, std::size_t bytes, std::size_t wanted) const {
+  group_.refuse_count(*operation_, team_.member(member), bytes, wanted);
+}
+
 void DirectPort::stop_fetching(int member) {
   if (readable() == true) {
     group_.engine().log().info("communicator of {} ranks: blocks are not fetched from now on: rank {} may not",

@@ -118,6 +118,10 @@ class DirectPort {
     return arena_.next(count * memory_.element_bytes(), kUnderWay * StagingRing::whole(most * memory_.element_bytes()));
   }
 
+  /// The next step, of so many bytes.
+  Step next_of_bytes(std::size_t bytes) noexcept { return arena_.next(bytes); }
+  std::size_t step_bytes() const noexcept { return arena_.step_bytes(); }
+
   /// Who lays something out must await `room`; then it does, and enters; who lays out nothing enters all the same.
   Until<Members> room(const Step& step) { return until(step, &may_enter); }
   /// Copies a range to the own bytes of the step, from element `at` on.
@@ -138,7 +142,22 @@ class DirectPort {
   /// Whether they do so within the time that one on its way may need.
   bool has_room_soon(const Step& step) { return arena_.may_enter(step) || has_room_in_a_while(step); }
   bool entered_soon(const Step& step, int from, int to);
-  /// Copies from the bytes of a rank.
+  /// Takes a step as far as the others soon are there for it; `begun` tells how far, if not to the end. True: what the
+  /// members from `first` to before `last` have laid out is there.
+  template <typename LayOut>
+  bool step_soon(const Step& step, Begun& begun, int first, int last, LayOut lay_out) {
+    const bool has_room = has_room_soon(step);
+    if (has_room) {
+      lay_out();
+      enter(step);
+      if (entered_soon(step, first, last)) return true;
+    }
+    begun = {step, has_room};
+    return false;
+  }
+  /// The bytes of a rank.
+  const std::byte* laid_out(const Step& step, int member) const noexcept { return arena_.bytes(step, member); }
+  /// Copies from them.
   void take(const Step& step, int member, std::size_t at, const Range& to) {
     take(step, member, at * element_bytes(), std::span(writable(to), memory_.bytes(to)));
   }
@@ -173,6 +192,7 @@ class DirectPort {
     return {memory_.readable(range), memory_.bytes(range)};
   }
   std::byte* writable(const Range& range) const noexcept { return memory_.writable(range); }
+  std::size_t bytes(const Range& range) const noexcept { return memory_.bytes(range); }
 
   // Memory that others reach where it is, for a collective that lays nothing out.
 
@@ -217,6 +237,9 @@ class DirectPort {
   bool has_fetched(int member);
   /// For what cannot be fetched.
   HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }
+
+  /// A member has so many bytes for this rank, which asked for others: ends the collective on all.
+  [[noreturn]] void refuse(int member, std::size_t bytes, std::size_t wanted) const;
 
   bool crowded() const noexcept { return group_.engine().settings().oversubscribed; }
   /// See Commons::readable.

@@ -50,7 +50,9 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   question.by_counts = !agreed;
   question.on_device = agreed && request.on_device() && !may_be_on_either_side(request, arguments, group);
   question.commutative = request.reduction.commutative();
-  question.one_host &= agreed;
+  // Nor is it known what of the memory of devices others have.
+  const bool on_host = !request.on_device() && !request.in_side.is_found && !request.out_side.is_found;
+  question.one_host &= agreed || on_host;
   question.deterministic = is_deterministic(request, group);
 
   Algorithm asked = request.options.algorithm;
@@ -108,6 +110,7 @@ Plan plan_for(const CollectiveCall& request, Arguments& arguments, const Choice&
   if (choice.chunk_bytes > 0) plan.chunk = std::max<std::size_t>(choice.chunk_bytes / request.element_bytes, 1);
   plan.blocks = std::move(arguments.blocks);
   plan.recv_blocks = std::move(arguments.recv_blocks);
+  plan.by_own_counts = request.by_counts && request.collective == Collective::all_to_all;
   return plan;
 }
 

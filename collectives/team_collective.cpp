@@ -6,6 +6,7 @@
 #include <rondo/tuning.hpp>
 
 #include "collectives/direct.hpp"
+#include "collectives/direct_by_counts.hpp"
 #include "runtime/arena_forming.hpp"
 #include "runtime/engine.hpp"
 
@@ -15,7 +16,8 @@ Plan decided(Plan plan, std::size_t element_bytes, const Operation& operation, c
              bool on_device) {
   Question question;
   question.collective = plan.collective;
-  question.bytes = plan.blocks.total() * element_bytes;
+  question.bytes = plan.by_own_counts ? 0 : plan.blocks.total() * element_bytes;
+  question.by_counts = plan.by_own_counts;
   question.ranks = team.size();
   const Engine::Settings& settings = operation.group().engine().settings();
   question.oversubscribed = settings.oversubscribed && nearness != Nearness::none;
@@ -45,6 +47,7 @@ Task run_in_arena(Operation& operation, Team& team, HostMemory& memory, const Pl
   DirectPort port(operation.group(), team, operation.call(), memory, in_place);
   port.wait_as(operation);
   if (port.window(0, static_cast<std::size_t>(team.size())) == 0) co_return;
+  if (plan.by_own_counts && !has_room_for_counts(port)) co_return;
   done = true;
   Task run = run_direct(port, plan, begun);
   co_await run;

@@ -45,7 +45,7 @@ void Operation::start() {
         {group_.rank(), -1, std::string(to_string(call_.collective)), 0, 0, 0, {}});
   }
   if (timeout_) deadline = started_ + *timeout_;
-  group_.engine().progress().habits().expect(call_.count * call_.element_bytes, group_.home_core());
+  group_.engine().progress().habits().expect(moved_bytes(), group_.home_core());
   number_ = group_.begin(*this);
   task_ = root(*this);
   group_.check_early_calls(*this);

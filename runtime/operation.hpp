@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -88,6 +89,8 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
 
  protected:
   virtual Task body() = 0;
+  /// About how much this rank sends, or receives.
+  virtual std::size_t moved_bytes() const noexcept { return call_.count * call_.element_bytes; }
 
  private:
   static Task root(Operation& self);

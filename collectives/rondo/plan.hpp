@@ -35,7 +35,8 @@ struct Plan {
   std::size_t chunk = 0;       ///< elements per pipelined chunk; 0: all in one piece
   int lanes = kDefaultLanes;
   Blocks blocks{};
-  Blocks recv_blocks{};  ///< all_to_all: what I receive from each rank
+  Blocks recv_blocks{};        ///< all_to_all: what I receive from each rank
+  bool by_own_counts = false;  ///< all_to_all: no rank knows what others give each other
 };
 
 /// Elements that all ranks together read of their inputs and write to their outputs. In place, 0 where every output has

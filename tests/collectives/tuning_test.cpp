@@ -100,6 +100,10 @@ TEST_CASE("all_to_all by counts has no algorithm that must know what others send
   CHECK(choose(question, Algorithm::automatic, Algorithm::linear).algorithm == Algorithm::pairwise);
   CHECK_THROWS_WITH(choose(question, Algorithm::linear),
                     ContainsSubstring("all_to_all by counts has no algorithm linear, wanted pairwise"));
+  question.one_host = true;
+  CHECK(choose(question).algorithm == Algorithm::direct);
+  CHECK_THROWS_WITH(choose(question, Algorithm::fetched),
+                    ContainsSubstring("all_to_all by counts has no algorithm fetched, wanted pairwise, direct"));
 }
 
 TEST_CASE("two levels are possible on several hosts, in rank order where that matters", "[collectives][tuning]") {

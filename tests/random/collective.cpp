@@ -52,7 +52,6 @@ Options options_for(const CollectiveStep& step, const Communicator& group) {
   Question question = detail::question_for(step.collective, CommunicatorAccess::group(group, "options"));
   question.commutative = step.kind != Kind::compose_maps;
   question.by_counts = step.collective == Collective::all_to_all && step.by_counts;
-  question.one_host &= !question.by_counts;
   question.deterministic = options.deterministic ||
                            (reduces(step.collective) && CommunicatorAccess::engine(group)->settings().deterministic);
   std::vector<Algorithm> valid{Algorithm::automatic};

@@ -123,6 +123,8 @@ TEST_CASE("nor do operators of one's own and blocks by counts", "[runtime][alloc
         const std::vector<std::size_t> counts{3, 0, 5};
         std::vector<double> memory(40);
         const std::span<double> all = std::span(memory).first(8);
+        const std::vector<std::size_t> counts_of_each(3, 2);
+        const std::span<double> all_of = std::span(memory).subspan(20, 6);
         const std::span<double> own = std::span(memory).subspan(8, counts[static_cast<std::size_t>(world.rank())]);
         const auto step = [&] {
           all_reduce(world, all, [](double a, double b) { return a < b ? b : a; });
@@ -130,6 +132,7 @@ TEST_CASE("nor do operators of one's own and blocks by counts", "[runtime][alloc
           reduce_scatter(world, std::span<const double>(all), own, counts, max);
           scatter(world, std::span<const double>(all), own, counts, 0);
           gather(world, std::span<const double>(own), all, counts, 0);
+          all_to_all(world, std::span<const double>(all.first(6)), all_of, counts_of_each, counts_of_each);
         };
         warm_up(step, kLong);
         check_none(world, "collectives", step, kLong);

@@ -31,11 +31,12 @@ void check(std::size_t got, std::size_t most, const std::string& what) {
 }  // namespace
 
 TEST_CASE("communicators and pairs of ranks take no more of the heap than README says", "[runtime][memory]") {
-  constexpr std::size_t kPair = 10 << 10, kCommunicator = 5 << 10;
-  constexpr std::size_t kOnce = 2 << 10;  // with the first pair
   constexpr std::size_t kCommunicators = 64;
   Config config;
-  config.transport = GENERATE(Transport::unix_socket, Transport::tcp);
+  config.transport = GENERATE(Transport::shm, Transport::unix_socket, Transport::tcp);
+  const bool shared = config.transport == Transport::shm;
+  const std::size_t pair = (shared ? 2U : 10U) << 10, communicator = (shared ? 6U : 5U) << 10;
+  const std::size_t once = (shared ? 4U : 2U) << 10;  // with the first pair
   const int size = GENERATE(2, 8);
   CAPTURE(to_string(config.transport), size);
   std::barrier all(size);  // of the threads: what else they do takes memory
@@ -68,9 +69,9 @@ TEST_CASE("communicators and pairs of ranks take no more of the heap than README
           for (std::size_t i = 0; i < kCommunicators; ++i) communicators.push_back(world.dup());
           for (Communicator& each : communicators) barrier(each);
         });
-        require(pairs / others > kPair / 2 && made / kCommunicators > kCommunicator / 2, "they take less than is said");
-        check(pairs, others * kPair + kOnce, "pairs");
-        check(made / kCommunicators, kCommunicator, "a communicator");
+        require(pairs / others > pair / 2 && made / kCommunicators > communicator / 2, "they take less than is said");
+        check(pairs, others * pair + once, "pairs");
+        check(made / kCommunicators, communicator, "a communicator");
       },
       config);
 }

@@ -259,7 +259,7 @@ Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const std::byte* const mapped =
       neighbours.commons.regions().at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
   if (mapped) {
-    std::memcpy(place.data(), mapped, place.size());
+    copy_long({mapped, place.size()}, place.data());
     return Link::Pulled::yes;
   }
   // The sender may be at reading what this rank has offered it, and is not asked for help then.

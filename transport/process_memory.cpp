@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "transport/copy_short.hpp"
+
 namespace rondo::detail {
 namespace {
 
@@ -46,9 +48,7 @@ Nanoseconds time_of(Action action) {
   return std::chrono::steady_clock::now() - begin;
 }
 
-[[gnu::noinline]] void copy(std::span<const std::byte> from, std::span<std::byte> to) {
-  std::memcpy(to.data(), from.data(), from.size());
-}
+[[gnu::noinline]] void copy(std::span<const std::byte> from, std::span<std::byte> to) { copy_short(from, to.data()); }
 
 }  // namespace
 

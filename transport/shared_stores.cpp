@@ -17,13 +17,13 @@ constexpr std::chrono::duration<double, std::nano> kSlow{0.3};
 
 }  // namespace
 
-void SharedStores::copy_long(std::span<const std::byte> from, std::byte* to) noexcept {
+void SharedStores::copy_and_time(std::span<const std::byte> from, std::byte* to) noexcept {
   if (past_caches(from.size())) {
     --past_caches_;
     return store_past_caches(from, to);
   }
   const auto begin = now_();
-  std::memcpy(to, from.data(), from.size());
+  copy_long(from, to);
   const bool slow = now_() - begin > static_cast<double>(from.size()) * kSlow;
   // One alone may have lost its core meanwhile.
   if (std::exchange(slow_, slow) && slow) past_caches_ = kCopies;

@@ -20,7 +20,7 @@ class SharedStores {
 
   /// Not in place.
   void copy(std::span<const std::byte> from, std::byte* to) noexcept {
-    if (from.size() >= kLeast) return copy_long(from, to);
+    if (from.size() >= kLeast) return copy_and_time(from, to);
     copy_short(from, to);
   }
 
@@ -31,7 +31,7 @@ class SharedStores {
   static constexpr int kCopies = 64;           ///< past the caches until the next one through them
 
  private:
-  void copy_long(std::span<const std::byte> from, std::byte* to) noexcept;
+  void copy_and_time(std::span<const std::byte> from, std::byte* to) noexcept;
 
   Now now_;
   bool slow_ = false;  ///< the last copy through the caches was

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -66,6 +67,8 @@ class Aligned {
   Aligned(std::size_t bytes, std::byte value)
       : memory_(bytes + kLine, value),
         bytes_(memory_.data() + -reinterpret_cast<std::uintptr_t>(memory_.data()) % kLine, bytes) {}
+  Aligned(const Aligned&) = delete;
+  Aligned& operator=(const Aligned&) = delete;
   std::byte* data() { return bytes_.data(); }
   std::size_t size() const { return bytes_.size(); }
 

@@ -42,7 +42,7 @@ Task CollectiveOperation::body() {
 
 std::size_t CollectiveOperation::moved_bytes() const noexcept {
   if (!plan_.by_own_counts) return Operation::moved_bytes();
-  return std::max(plan_.blocks.total(), plan_.recv_blocks.total()) * memory_.element_bytes();
+  return std::max(plan_.blocks.largest(), plan_.recv_blocks.largest()) * memory_.element_bytes();
 }
 
 Task CollectiveOperation::on_side_of_others() {

@@ -27,7 +27,7 @@ DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, con
     : group_(group),
       memory_(group.engine().device(), call, arguments, group.rank()),
       turn_(group, to_string(call.collective).data()),
-      staging_(memory_, call) {}
+      staging_(memory_) {}
 
 Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {
   if (plan.algorithm == Algorithm::two_level) {

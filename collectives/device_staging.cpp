@@ -12,12 +12,9 @@
 
 namespace rondo::detail {
 
-DeviceStaging::DeviceStaging(const DeviceMemory& memory, const CollectiveCall& call)
-    : memory_(memory), by_own_counts_(call.collective == Collective::all_to_all && call.by_counts) {}
-
 Task DeviceStaging::run(Operation& operation, const Plan& plan, const Reduction& reduction) {
   std::size_t largest_block = plan.blocks.largest();
-  if (by_own_counts_) {
+  if (plan.by_own_counts) {
     Task found = find_largest_block(operation, plan, largest_block);
     co_await found;
   }

@@ -24,7 +24,7 @@ class DeviceStaging {
  public:
   static constexpr std::size_t kAhead = 2;
 
-  DeviceStaging(const DeviceMemory& memory, const CollectiveCall& call);
+  explicit DeviceStaging(const DeviceMemory& memory) : memory_(memory) {}
 
   /// To be awaited. `plan`: of an algorithm by messages; like the operator, it outlives this. Throws CudaError.
   Task run(Operation& operation, const Plan& plan, const Reduction& reduction);
@@ -52,8 +52,7 @@ class DeviceStaging {
   void each(const std::vector<Range>& ranges, const DeviceMemory::Buffer& buffer, Slot& slot, const Copy& copy) const;
 
   const DeviceMemory& memory_;
-  const bool by_own_counts_;  ///< each rank knows its own alone
-  bool taken_ = false;        ///< the last copy of the result has been started
+  bool taken_ = false;  ///< the last copy of the result has been started
 };
 
 }  // namespace rondo::detail

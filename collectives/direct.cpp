@@ -320,6 +320,10 @@ std::size_t least_mapped_bytes(Collective collective, bool crowded) noexcept {
   return std::size_t{waits_for_turns ? 128U : 32U} << 10;
 }
 
+bool fits(const DirectPort& port, const Plan& plan) noexcept {
+  return plan.by_own_counts ? has_room_for_counts(port) : port.window(0, static_cast<std::size_t>(port.size())) > 0;
+}
+
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {
   port.expect_to_touch(DirectMoves(plan, port.rank(), port.size(), port.in_place()).touched());
   if (plan.by_own_counts) return run_by_counts(port, plan, begun);
@@ -331,6 +335,7 @@ Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& beg
 }
 
 bool run_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
+  if (!fits(port, plan)) return false;
   if (plan.by_own_counts) return run_by_counts_at_once(port, plan, begun);
   Direct direct(port, plan);
   const std::size_t length = direct.length();

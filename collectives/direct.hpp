@@ -38,6 +38,9 @@ namespace rondo::detail {
 /// `begun`: what `run_at_once` has done of it.
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun = {});
 
+/// Whether the arena is large enough for so many elements of this size, or counts: the same answer on every rank.
+bool fits(const DirectPort& port, const Plan& plan) noexcept;
+
 /// Blocks, or whole vectors, that a rank lays out in a window of `direct`.
 std::size_t shares_laid_out(Collective collective, int ranks) noexcept;
 

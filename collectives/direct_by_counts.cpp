@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include <rondo/task.hpp>
+
 #include "runtime/staging_ring.hpp"
 
 namespace rondo::detail {
@@ -26,23 +28,23 @@ using Entries = std::vector<Entry, PooledAllocator<Entry>>;
 /// What one rank does. All that it lays out goes in windows, one in a step.
 class ByCounts {
  public:
-  ByCounts(DirectPort& port, const Plan& plan)
-      : port_(port), plan_(plan), given_(entries()), got_(entries()), longest_(Entry::place_of_blocks(port.size())) {
-    if (plan.chunk != 0)
-      window_bytes_ = std::min(window_bytes_, longest_ + plan.chunk * entries() * port.element_bytes());
+  ByCounts(DirectPort& port, const Plan& plan) : port_(port), plan_(plan), given_(entries()), got_(entries()) {
+    std::uint64_t end = Entry::place_of_blocks(port.size());
+    const std::size_t shares = entries() * port.element_bytes();
+    if (plan.chunk != 0 && plan.chunk < (window_bytes_ - end) / shares) window_bytes_ = end + plan.chunk * shares;
     for (int turn = 1; turn < port.size(); ++turn) {
       const std::size_t bytes = port.bytes(block_for(after(turn)));
-      given_[index(after(turn))] = {longest_, bytes};
-      longest_ += bytes;
+      given_[index(after(turn))] = {end, bytes};
+      end += bytes;
     }
-    given_[index(port.rank())] = {0, longest_};
+    given_[index(port.rank())] = {0, end};
+    longest_ = end;
   }
 
   /// The rank so many turns after this one.
   int after(int turn) const noexcept { return (port_.rank() + turn) % port_.size(); }
 
   DirectPort::Step next() { return port_.next_of_bytes(window_bytes_); }
-  /// Of the longest that has been seen.
   std::size_t windows() const noexcept { return (longest_ + window_bytes_ - 1) / window_bytes_; }
 
   void copy_own() { port_.copy(block_for(port_.rank()), block_of(port_.rank())); }
@@ -65,8 +67,9 @@ class ByCounts {
     longest_ = std::max(longest_, theirs.bytes);
   }
   bool agrees(int from) const { return got_[index(from)].bytes == port_.bytes(block_of(from)); }
-  void check(int from) const {
-    if (!agrees(from)) port_.refuse(from, got_[index(from)].bytes, port_.bytes(block_of(from)));
+  /// To be awaited.
+  Until<DirectPort::Members> refuse(const DirectPort::Step& step, int from) {
+    return port_.refuse(step, from, got_[index(from)].bytes, port_.bytes(block_of(from)));
   }
   bool has_part(int from, std::size_t window) const { return part_of(got_[index(from)], window).bytes > 0; }
   void take(const DirectPort::Step& step, int from, std::size_t window) {
@@ -97,14 +100,14 @@ class ByCounts {
   const Plan& plan_;
   Entries given_;
   Entries got_;
-  std::uint64_t longest_;
+  std::uint64_t longest_ = 0;  ///< that has been seen, of all that a rank lays out
   std::size_t window_bytes_ = port_.step_bytes();
 };
 
 }  // namespace
 
 bool has_room_for_counts(const DirectPort& port) noexcept {
-  return Entry::place_of_blocks(port.size()) <= port.step_bytes();
+  return 2 * Entry::place_of_blocks(port.size()) <= port.step_bytes();
 }
 
 Task run_by_counts(DirectPort& port, const Plan& plan, DirectPort::Begun begun) {
@@ -127,7 +130,10 @@ Task run_by_counts(DirectPort& port, const Plan& plan, DirectPort::Begun begun) 
       co_await there;
       if (window == 0) {
         counts.look(step, from);
-        counts.check(from);
+        if (!counts.agrees(from)) {
+          auto failed = counts.refuse(step, from);
+          co_await failed;
+        }
       }
       counts.take(step, from, window);
     }
@@ -135,7 +141,7 @@ Task run_by_counts(DirectPort& port, const Plan& plan, DirectPort::Begun begun) 
 }
 
 bool run_by_counts_at_once(DirectPort& port, const Plan& plan, DirectPort::Begun& begun) {
-  if (!has_room_for_counts(port) || !port.is_short(plan.blocks.total())) return false;
+  if (!port.is_short(plan.blocks.total())) return false;
   ByCounts counts(port, plan);
   counts.copy_own();
   const auto step = counts.next();

@@ -266,8 +266,9 @@ bool DirectPort::has_fetched(int member) {
   return false;
 }
 
-void DirectPort::refuse(int member, std::size_t bytes, std::size_t wanted) const {
-  group_.refuse_count(*operation_, team_.member(member), bytes, wanted);
+Until<DirectPort::Members> DirectPort::refuse(const Step& step, int member, std::size_t bytes, std::size_t wanted) {
+  group_.report_count(*operation_, team_.member(member), bytes, wanted);
+  return until(step, &never, member, member + 1);
 }
 
 void DirectPort::stop_fetching(int member) {

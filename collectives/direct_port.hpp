@@ -238,8 +238,8 @@ class DirectPort {
   /// For what cannot be fetched.
   HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }
 
-  /// A member has so many bytes for this rank, which asked for others: ends the collective on all.
-  [[noreturn]] void refuse(int member, std::size_t bytes, std::size_t wanted) const;
+  /// A member has so many bytes for this rank, which asked for others: to be awaited until the communicator fails.
+  Until<Members> refuse(const Step& step, int member, std::size_t bytes, std::size_t wanted);
 
   bool crowded() const noexcept { return group_.engine().settings().oversubscribed; }
   /// See Commons::readable.
@@ -277,6 +277,7 @@ class DirectPort {
   }
   Until<Members> until(const Step& step, Done done) { return until(step, done, 0, size()); }
 
+  static bool never(const DirectPort&, const Step&, int) { return false; }
   static bool may_enter(const DirectPort& port, const Step& step, int member) {
     return port.arena_.may_enter(step, member);
   }

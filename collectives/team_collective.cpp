@@ -6,7 +6,6 @@
 #include <rondo/tuning.hpp>
 
 #include "collectives/direct.hpp"
-#include "collectives/direct_by_counts.hpp"
 #include "runtime/arena_forming.hpp"
 #include "runtime/engine.hpp"
 
@@ -46,8 +45,7 @@ Task run_in_arena(Operation& operation, Team& team, HostMemory& memory, const Pl
   if (!team.commons.arena()) co_return;
   DirectPort port(operation.group(), team, operation.call(), memory, in_place);
   port.wait_as(operation);
-  if (port.window(0, static_cast<std::size_t>(team.size())) == 0) co_return;
-  if (plan.by_own_counts && !has_room_for_counts(port)) co_return;
+  if (!fits(port, plan)) co_return;
   done = true;
   Task run = run_direct(port, plan, begun);
   co_await run;

@@ -257,7 +257,7 @@ std::string names_for(const Question& question) {
 
 /// What it is about the counts or the ranks that rules an algorithm out; empty: nothing.
 std::string_view whose(const Question& question, Algorithm asked) {
-  if (question.by_counts) return " by counts";
+  if (question.by_counts && asked != direct) return " by counts";
   if (asked == leader && !question.on_device) return " in the host's memory";
   if (is_of_host(asked) && question.on_device) return " in the memory of devices";
   if (shares_memory(asked) && !question.one_host) return " among ranks that do not share memory";

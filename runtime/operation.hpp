@@ -89,7 +89,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
 
  protected:
   virtual Task body() = 0;
-  /// About how much this rank sends, or receives.
+  /// About how long the vector is, or a rank's share, as the call counts it.
   virtual std::size_t moved_bytes() const noexcept { return call_.count * call_.element_bytes; }
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/engine.hpp"
+#include "transport/copy_long.hpp"
 #include "transport/copy_short.hpp"
 
 namespace rondo::detail {

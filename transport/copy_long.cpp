@@ -57,7 +57,7 @@ bool copy_string([[maybe_unused]] std::span<const std::byte> from, [[maybe_unuse
 }
 
 void copy_long(std::span<const std::byte> from, std::byte* to) noexcept {
-  // More is better written past the caches, as memcpy does.
+  // More may be better written past the caches: C libraries know.
   constexpr std::size_t kMost = std::size_t{16} << 20;
   constexpr std::size_t kPage = 4096, kClose = 512;
   const std::size_t behind =

@@ -1,8 +1,9 @@
-// all_to_all by counts of ranks that share memory: what is laid out, what comes as a message, and what is wrong.
+// all_to_all by counts of ranks that share memory: blocks of any length, in one window or many, and wrong counts.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <span>
 #include <string>
@@ -93,12 +94,17 @@ void exchange(Communicator& world, const Counts& counts, std::uint32_t seed, boo
 /// What becomes of an exchange in which rank 0 has `sent` elements for rank 1, who asks for `wanted`.
 Outcome outcome_of(std::size_t sent, std::size_t wanted) {
   const auto outcomes = try_ranks(3, [&](Communicator& world) {
+    const bool waits = sent > wanted;
     std::vector<std::size_t> sends(3, 10), receives(3, 10);
     if (world.rank() == 0) sends[1] = sent;
     if (world.rank() == 1) receives[0] = wanted;
     const std::vector<int> in(total_of(sends));
     std::vector<int> out(total_of(receives));
-    all_to_all(world, std::span(in), std::span(out), sends, receives);
+    if (waits) {
+      all_to_all(world, std::span(in), std::span(out), sends, receives);
+    } else {
+      iall_to_all(world, std::span(in), std::span(out), sends, receives).wait();
+    }
     barrier(world);
   });
   for (const int other : {0, 2}) CHECK(outcomes[static_cast<std::size_t>(other)].code == Errc::collective_mismatch);
@@ -107,7 +113,7 @@ Outcome outcome_of(std::size_t sent, std::size_t wanted) {
 
 }  // namespace
 
-TEST_CASE("blocks of any length get to their places, laid out or as messages", "[collectives][direct]") {
+TEST_CASE("blocks of any length get to their places", "[collectives][direct]") {
   for (const int size : {1, 2, 3, 5}) {
     run_ranks(size, [size](Communicator& world) {
       constexpr std::size_t kLengths[] = {0, 0, 1, 7, 300, 5000, 70'000, 200'000};
@@ -117,15 +123,30 @@ TEST_CASE("blocks of any length get to their places, laid out or as messages", "
         const std::size_t most = shared() % 8 == 0 ? 8 : 6;
         const Counts counts(size, [&] { return kLengths[shared() % most]; });
         dawdle(own);
-        // A window that some of the blocks fit into.
+        // Windows that some of the blocks fit into.
         exchange(world, counts, i, i % 2 == 0, {.chunk_bytes = i % 3 == 0 ? 2000U : 0U});
       }
     });
   }
 }
 
+TEST_CASE("a chunk may be as large as a number can be", "[collectives][direct]") {
+  run_ranks(8, [](Communicator& world) {
+    const std::vector<std::size_t> counts(8, 3);
+    const std::vector<double> in(24, world.rank());
+    for (int round = 0; round < rounds(100); ++round) {
+      std::vector<double> out(24);
+      all_to_all(world, std::span(in), std::span(out), counts, counts,
+                 {.chunk_bytes = std::numeric_limits<std::size_t>::max()});
+      for (int from = 0; from < 8; ++from) {
+        require(std::count(out.begin() + 3 * from, out.begin() + 3 * from + 3, from) == 3, "a block is wrong");
+      }
+    }
+  });
+}
+
 TEST_CASE("who has another number of elements than is asked for is named at once", "[collectives][mismatch]") {
-  // Laid out, and as a message.
+  // In one window, and in many.
   for (const std::size_t count : {std::size_t{10}, std::size_t{500'000}}) {
     for (const std::size_t other : {std::size_t{0}, count - 1}) {
       const Outcome fewer = outcome_of(other, count);

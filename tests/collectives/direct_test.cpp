@@ -62,6 +62,11 @@ struct Huge {
   std::uint64_t words[100'000];
 };
 
+/// Few of them fit into the arena, but not one of each rank.
+struct Large {
+  int words[12'000];
+};
+
 /// Whatever is timed by it is slow.
 std::chrono::steady_clock::time_point slow_time() {
   thread_local std::chrono::steady_clock::time_point now{};
@@ -119,6 +124,33 @@ TEST_CASE("collectives that write past the caches get every byte right", "[colle
       require(longer_than_a_piece[6][1999] == 3U * static_cast<unsigned>(world.size()), "long elements");
     });
   }
+}
+
+TEST_CASE("elements of which not one of each rank fits go by messages, whoever is late", "[collectives][direct]") {
+  run_ranks(8, [](Communicator& world) {
+    std::minstd_rand own(static_cast<unsigned>(world.rank()) + 1);
+    std::vector<Large> one(1), all(8);
+    const std::vector<std::size_t> each(8, 1);
+    for (int i = 0; i < rounds(100); ++i) {
+      const int root = i % world.size();
+      one[0].words[11'999] = i + world.rank();
+      dawdle(own);
+      if (world.rank() % 2 == 0) {
+        all_gather(world, std::span(one), std::span(all));
+      } else {
+        iall_gather(world, std::span(one), std::span(all)).wait();
+      }
+      for (int rank = 0; rank < world.size(); ++rank) {
+        require(all[static_cast<std::size_t>(rank)].words[11'999] == i + rank, "all_gather");
+      }
+      dawdle(own);
+      broadcast(world, std::span(one), root);
+      require(one[0].words[11'999] == i + root, "broadcast");
+      std::vector<Large> got(8);
+      all_to_all(world, std::span(all), std::span(got), each, each);
+      require(got[7].words[11'999] == i + world.rank(), "all_to_all by counts");
+    }
+  });
 }
 
 TEST_CASE("a sum is the left fold in rank order, whatever the timing, the window and the algorithm",

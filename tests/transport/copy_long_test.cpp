@@ -16,14 +16,15 @@ namespace {
 /// Between margins that stay as they are, wherever source and target begin.
 template <typename Copy>
 void check_everywhere(const Copy& copy) {
-  constexpr std::size_t kMargin = 80;
+  constexpr std::size_t kMargin = 1100;
   constexpr std::byte kUntouched{0xee};
   for (const std::size_t bytes :
        {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64}, std::size_t{5000}}) {
     std::vector<std::byte> from(bytes + kMargin);
     for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 % 199);
     for (std::size_t source = 0; source < 70; source += 3) {
-      for (std::size_t target = 0; target < 70; ++target) {
+      // Close behind the source, or not, but for whole pages.
+      for (std::size_t target = 0; target < 1070; target += target == 70 ? 930 : 1) {
         std::vector<std::byte> to(bytes + kMargin, kUntouched);
         copy(std::span<const std::byte>(from).subspan(source, bytes), to.data() + target);
         const auto begin = to.begin() + static_cast<std::ptrdiff_t>(target);

@@ -4,10 +4,8 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -61,43 +59,38 @@ double best_GBps(std::size_t bytes, const Work& work) {
   return static_cast<double>(bytes) / least / 1e9;
 }
 
-/// Memory that begins with a line, as what ranks lay out for each other does, and what `allocate` gives.
-class Aligned {
- public:
-  Aligned(std::size_t bytes, std::byte value)
-      : memory_(bytes + kLine, value),
-        bytes_(memory_.data() + -reinterpret_cast<std::uintptr_t>(memory_.data()) % kLine, bytes) {}
-  Aligned(const Aligned&) = delete;
-  Aligned& operator=(const Aligned&) = delete;
-  std::byte* data() { return bytes_.data(); }
-  std::size_t size() const { return bytes_.size(); }
-
- private:
-  static constexpr std::size_t kLine = 64;
-  std::vector<std::byte> memory_;
-  std::span<std::byte> bytes_;
+/// A line of memory: long vectors begin with one, as what ranks lay out for each other does, and what `allocate` gives.
+struct alignas(64) Line {
+  std::array<std::byte, 64> bytes;
+  explicit Line(std::byte value) { bytes.fill(value); }
 };
 
 /// Three vectors of the host's memory.
 class Vectors {
  public:
-  explicit Vectors(std::size_t bytes) : left_(bytes, std::byte{1}), right_(bytes, std::byte{1}), into_(bytes, {}) {}
+  explicit Vectors(std::size_t bytes)
+      : bytes_(bytes),
+        left_(bytes / sizeof(Line) + 1, Line(std::byte{1})),
+        right_(left_),
+        into_(left_.size(), Line(std::byte{0})) {}
 
   /// Read and written.
   double copying() {
-    return best_GBps(2 * into_.size(), [&] { std::memcpy(into_.data(), left_.data(), into_.size()); });
+    return best_GBps(2 * bytes_, [&] { std::memcpy(into_.data(), left_.data(), bytes_); });
   }
   double combining(detail::FoldKernel fold, ElementType type, std::size_t bytes) {
-    const std::array<const std::byte*, 2> inputs{left_.data(), right_.data()};
+    const std::array<const std::byte*, 2> inputs{left_.data()->bytes.data(), right_.data()->bytes.data()};
+    std::byte* const into = into_.data()->bytes.data();
     const std::size_t count = bytes / element_bytes(type);
-    const std::size_t repeats = std::max<std::size_t>(into_.size() / bytes / 8, 1);
+    const std::size_t repeats = std::max<std::size_t>(bytes_ / bytes / 8, 1);
     return best_GBps(3 * bytes * repeats, [&] {
-      for (std::size_t i = 0; i < repeats; ++i) fold(nullptr, inputs.data(), inputs.size(), into_.data(), count);
+      for (std::size_t i = 0; i < repeats; ++i) fold(nullptr, inputs.data(), inputs.size(), into, count);
     });
   }
 
  private:
-  Aligned left_, right_, into_;
+  const std::size_t bytes_;
+  std::vector<Line> left_, right_, into_;
 };
 
 }  // namespace

@@ -321,7 +321,8 @@ std::size_t least_mapped_bytes(Collective collective, bool crowded) noexcept {
 }
 
 bool fits(const DirectPort& port, const Plan& plan) noexcept {
-  return plan.by_own_counts ? has_room_for_counts(port) : port.window(0, static_cast<std::size_t>(port.size())) > 0;
+  if (plan.by_own_counts) return has_room_for_counts(port);
+  return static_cast<std::size_t>(port.size()) * port.element_bytes() <= port.step_bytes();
 }
 
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun) {

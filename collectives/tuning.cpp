@@ -275,9 +275,9 @@ bool is_valid(const Question& question, Algorithm algorithm) noexcept {
   if (question.deterministic && reduces(question.collective) && !keeps_order(question.collective, algorithm))
     return false;
   // Each rank knows its own counts alone.
-  const bool knows_all =
+  const bool must_know_all =
       algorithm == linear || (shares_memory(algorithm) && (algorithm != direct || question.on_device));
-  if (question.by_counts && question.collective == C::all_to_all && knows_all) return false;
+  if (question.by_counts && question.collective == C::all_to_all && must_know_all) return false;
   if (algorithm == two_level) {
     return has_two_levels(question.collective) && has_fitting_hosts(question);
   }

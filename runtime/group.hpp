@@ -89,7 +89,7 @@ class Group {
   const std::optional<Notice>& asked() const noexcept { return asked_; }
   /// A member that shares memory is in another call than `mine`.
   void report_mismatch(const Operation& mine, int other, const Call& theirs);
-  /// A member has so many bytes for this rank in `mine`, which wants others.
+  /// A member has sent so many bytes in `mine`, which wants others of it.
   void report_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted);
   /// The calls before this one that are still known, the latest first.
   std::vector<Call> calls_before(std::uint32_t number) const;

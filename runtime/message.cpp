@@ -243,10 +243,7 @@ bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
   status_ = {source, Tag{header.tag}, static_cast<std::size_t>(header.bytes)};
   if (operation_) {
     if (header.bytes == buffer_.size()) return false;
-    group_.report_failure(Error(Errc::collective_mismatch,
-                                fmt::format("rank {} sent {} bytes where {} were expected: counts differ between ranks",
-                                            source, header.bytes, buffer_.size()),
-                                facts()));
+    group_.report_count(*operation_, source, header.bytes, buffer_.size());
     return true;  // ends with the group
   }
   const auto sent_type = static_cast<ElementType>(header.type);

@@ -260,7 +260,7 @@ bool ShmLink::begin(Sink& sink, const RingReader::Record& record) {
 
 bool ShmLink::go_on(Sink& sink, std::span<const std::byte> piece) {
   if (!in_payload_ || piece.size() > remaining_) return false;
-  if (place_ && !piece.empty()) {
+  if (place_) {
     copy_short(piece, place_);
     place_ += piece.size();
   }

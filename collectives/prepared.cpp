@@ -22,10 +22,13 @@ bool is_deterministic(const CollectiveCall& request, const Group& group) {
 
 /// Named for this collective by RONDO_ALGORITHM, which could not have it under any circumstances.
 bool is_mistaken(const Engine::Settings& settings, Question question, Algorithm preferred) {
-  question.deterministic = question.by_counts = false;
-  question.on_device = question.commutative = question.one_host = true;
+  if (!settings.algorithm_named[static_cast<std::size_t>(question.collective)]) return false;
+  question.deterministic = question.by_counts = question.on_device = false;
+  question.commutative = question.one_host = true;
   question.hosts = question.hosts_in_order = question.hosts_alike = true;
-  return settings.algorithm_named[static_cast<std::size_t>(question.collective)] && !is_valid(question, preferred);
+  if (is_valid(question, preferred)) return false;
+  question.on_device = true;
+  return !is_valid(question, preferred);
 }
 
 /// Whether it may be that a rank has no elements where others have some, and does not know where those are.

@@ -307,3 +307,20 @@ TEST_CASE("direct algorithms are refused among ranks that do not share memory", 
       },
       config);
 }
+
+TEST_CASE("what a variable names for ranks that share memory is passed over among others", "[collectives][direct]") {
+  Config config = Config::from({{"RONDO_ALGORITHM", "all_reduce=sliced,all_to_all=fetched"}});
+  config.transport = GENERATE(Transport::shm, Transport::unix_socket);
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        std::vector<float> data(8, 1), of_all(8);
+        all_reduce(world, std::span(data), sum);
+        const std::vector<std::size_t> each(2, 4);
+        all_to_all(world, std::span(data), std::span(of_all), each, each);  // by counts, which rule it out
+        require(of_all == std::vector<float>(8, 2), "all_to_all by counts");
+        all_to_all(world, std::span(data));
+        require(data == of_all, "all_to_all");
+      },
+      config);
+}

@@ -204,7 +204,7 @@ int compare_command(const std::vector<std::string>& arguments) {
     fmt::print(stderr, "round {} of {}\n", round, settings.plan.rounds);
     measure_round(settings.plan, comparison.cores, comparison.distance, comparison.entries);
   }
-  comparison.rows = compare(comparison.entries, settings.plan);
+  comparison.rows = compare(comparison.entries, settings.plan, comparison.distance);
 
   fmt::print("{}", comparison_table(comparison));
   write_file(settings.json, [&](std::ostream& to) { write_json(to, comparison); });

@@ -13,23 +13,21 @@ namespace rondo::bench {
 namespace {
 
 /// What one variant did; nothing if it was not run in this cell at all.
-std::optional<Standing> standing_of(const Entry& entry, int ranks, const Loop& loop) {
+std::optional<Standing> standing_of(const Entry& entry, int ranks, const Loop& loop, const CoreDistance& distance) {
   const auto series = entry.by_ranks.find(ranks);
   if (series == entry.by_ranks.end()) return std::nullopt;
   Standing standing;
   standing.variant = entry.contender.variant;
   // A loop that failed in any round failed.
   const auto trouble = series->second.troubles.find(loop);
-  const std::vector<double>* const times = series->second.times_of(loop);
   if (trouble != series->second.troubles.end()) {
     standing.trouble = trouble->second;
-  } else if (times != nullptr) {
-    standing.rounds = *times;
-    standing.apart = !series->second.microseconds.contains(loop);
-  } else {
-    return std::nullopt;
+    return standing;
   }
-  if (!standing.rounds.empty()) standing.microseconds = summarise(standing.rounds).p50;
+  standing.rounds = series->second.times_of(loop, distance);
+  if (standing.rounds.empty()) return std::nullopt;
+  standing.apart = series->second.near_times_of(loop, distance).empty();
+  standing.microseconds = summarise(standing.rounds).p50;
   return standing;
 }
 
@@ -74,7 +72,7 @@ std::string name_of_best(const Row& row) {
   return variant == "default" ? row.best : fmt::format("{} ({})", row.best, variant);
 }
 
-std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan& plan) {
+std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan& plan, const CoreDistance& distance) {
   std::vector<Row> rows;
   for (const Path path : plan.paths) {
     for (const int ranks : plan.ranks) {
@@ -83,7 +81,7 @@ std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan
         row.rondo.trouble = "not measured";
         for (const Entry& entry : entries) {
           if (entry.contender.path != path) continue;
-          const auto standing = standing_of(entry, ranks, loop);
+          const auto standing = standing_of(entry, ranks, loop, distance);
           if (!standing) continue;
           Standing& best = entry.contender.name == kRondo ? row.rondo : row.others[entry.contender.name];
           if (best.variant.empty() || is_better(*standing, best)) best = *standing;

@@ -57,7 +57,7 @@ struct Row {
 std::string describe(const Row& row);      ///< "all_reduce 64K, 4 ranks, shm"
 std::string name_of_best(const Row& row);  ///< "openmpi (yield)"; "-": there is none
 
-std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan& plan);
+std::vector<Row> compare(const std::vector<Entry>& entries, const ComparisonPlan& plan, const CoreDistance& distance);
 
 /// In how many rows one of rondo and the best was measured with cores near each other, and one was not.
 std::size_t unlike_cells(const std::vector<Row>& rows);

@@ -60,28 +60,27 @@ double CoreDistance::between_first_two_cores() {
 CoreDistance::CoreDistance(Measure measure, double patience_seconds)
     : measure_(std::move(measure)), patience_seconds_(patience_seconds) {}
 
-bool CoreDistance::is_near(double found) {
-  least_ = least_ == 0 ? found : std::min(least_, found);
-  return found <= kApart * least_;
+double CoreDistance::now() {
+  const double found = measure_();
+  if (found > 0) least_ = least_ == 0 ? found : std::min(least_, found);
+  return found;
 }
 
-bool CoreDistance::settle() {
+double CoreDistance::settle() {
   const auto begin = Clock::now();
   for (;;) {
-    const double found = measure_();
-    if (found == 0) return true;
-    const bool near = is_near(found);
+    const double found = now();
+    if (found == 0) return found;
     const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (near || waited.count() >= patience_seconds_) {
-      ++(near ? settled_ : apart_);
-      return near;
-    }
+    if (is_near(found) || waited.count() >= patience_seconds_) return settled_at_.emplace_back(found);
   }
 }
 
-bool CoreDistance::near() {
-  const double found = measure_();
-  return found == 0 || is_near(found);
+int CoreDistance::settled() const noexcept { return static_cast<int>(settled_at_.size()) - apart(); }
+
+int CoreDistance::apart() const noexcept {
+  return static_cast<int>(
+      std::count_if(settled_at_.begin(), settled_at_.end(), [this](double found) { return !is_near(found); }));
 }
 
 }  // namespace rondo::bench

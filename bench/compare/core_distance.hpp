@@ -1,13 +1,15 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 namespace rondo::bench {
 
 /// How long a line of memory takes from one core to another. The host of a virtual machine moves its cores about,
 /// mostly when they have been idle, and then short messages take up to five times as long, for a moment or for minutes.
 /// So each program of a comparison is started only once the cores are near each other, or a second has passed, and
-/// looked after when it has ended.
+/// looked after when it has ended. What is near is known once it has been seen: a comparison may begin with cores that
+/// are apart, so each time is kept with the distance that it was taken at, and judged in the end.
 class CoreDistance {
  public:
   /// Microseconds one way, as found now; 0: there are not two cores to ask.
@@ -19,23 +21,22 @@ class CoreDistance {
   CoreDistance() : CoreDistance(&between_first_two_cores) {}
   explicit CoreDistance(Measure measure, double patience_seconds = 1);
 
-  /// Keeps two cores at work until they are near. False: they were not, all the time.
-  bool settle();
-  /// Whether they are now.
-  bool near();
+  /// Keeps two cores at work until they are near, by all that is known; how far they then are.
+  double settle();
+  /// How far they are now.
+  double now();
+  /// Of a distance that was found, by the least one until now.
+  bool is_near(double found) const noexcept { return found <= kApart * least_; }
 
   double least() const noexcept { return least_; }
-  int settled() const noexcept { return settled_; }  ///< how often they were near
-  int apart() const noexcept { return apart_; }      ///< how often they were not, all the time
+  int settled() const noexcept;  ///< how often they were near
+  int apart() const noexcept;    ///< how often they were not, all the time
 
  private:
-  bool is_near(double found);
-
   const Measure measure_;
   const double patience_seconds_;
   double least_ = 0;
-  int settled_ = 0;
-  int apart_ = 0;
+  std::vector<double> settled_at_;
 };
 
 }  // namespace rondo::bench

@@ -48,7 +48,7 @@ class Run {
         return;
       case Line::Kind::time:
         if (line.wrong == 0)
-          series_.microseconds[line.loop].push_back(line.microseconds);
+          series_.timings[line.loop].push_back({line.microseconds});
         else
           series_.troubles[line.loop] = fmt::format("{} wrong elements", line.wrong);
         std::erase(pending, line.loop);
@@ -79,18 +79,21 @@ class Run {
 
 }  // namespace
 
-void Series::add(const Series& next, bool near) {
-  introduction = next.introduction;
-  troubles = next.troubles;
-  auto& times = near ? microseconds : apart;
-  for (const auto& [loop, found] : next.microseconds) times[loop].insert(times[loop].end(), found.begin(), found.end());
+std::vector<double> Series::near_times_of(const Loop& loop, const CoreDistance& distance) const {
+  std::vector<double> times;
+  const auto found = timings.find(loop);
+  if (found == timings.end()) return times;
+  for (const Timing& timing : found->second) {
+    if (distance.is_near(timing.core_distance)) times.push_back(timing.microseconds);
+  }
+  return times;
 }
 
-const std::vector<double>* Series::times_of(const Loop& loop) const {
-  for (const auto* const all : {&microseconds, &apart}) {
-    if (const auto times = all->find(loop); times != all->end()) return &times->second;
-  }
-  return nullptr;
+std::vector<double> Series::times_of(const Loop& loop, const CoreDistance& distance) const {
+  std::vector<double> times = near_times_of(loop, distance);
+  if (!times.empty() || !timings.contains(loop)) return times;
+  for (const Timing& timing : timings.at(loop)) times.push_back(timing.microseconds);
+  return times;
 }
 
 void run_series(const std::vector<Loop>& loops, const Limits& limits,
@@ -115,10 +118,15 @@ void run_series(const std::vector<Loop>& loops, const Limits& limits,
 void run_series(const std::vector<Loop>& loops, const Limits& limits,
                 const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series,
                 CoreDistance& distance) {
-  Series more = series.next();
-  const bool near = distance.settle();
+  Series more{series.introduction, {}, series.troubles};
+  const double before = distance.settle();
   run_series(loops, limits, command_for, more);
-  series.add(more, distance.near() && near);
+  const double core_distance = std::max(before, distance.now());
+  series.introduction = more.introduction;
+  series.troubles = more.troubles;
+  for (const auto& [loop, timings] : more.timings) {
+    for (const Timing& timing : timings) series.timings[loop].push_back({timing.microseconds, core_distance});
+  }
 }
 
 }  // namespace rondo::bench

@@ -16,21 +16,26 @@ struct Limits {
   double start_seconds = 30;  ///< until the program says that it is ready
 };
 
+/// Of one run of a loop.
+struct Timing {
+  double microseconds = 0;
+  double core_distance = 0;  ///< how far, before the program or after it: see CoreDistance
+
+  bool operator==(const Timing&) const = default;
+};
+
 /// What was learnt of some loops in one program, or in several starts of it.
 struct Series {
   Introduction introduction;
-  std::map<Loop, std::vector<double>> microseconds;
+  std::map<Loop, std::vector<Timing>> timings;
   /// Why a loop has no time: "over 10 s", "exit status 1: not enough memory". It is not tried again, nor, where it took
   /// too long, is its operation with more bytes.
   std::map<Loop, std::string> troubles;
-  /// Microseconds, too, of programs that had cores apart from each other.
-  std::map<Loop, std::vector<double>> apart;
 
-  /// For one more program, which leaves out what is in trouble; then to be added.
-  Series next() const { return {introduction, {}, troubles, {}}; }
-  void add(const Series& next, bool near);
-  /// Of a loop: those of `apart` only where there are no others. Null: neither.
-  const std::vector<double>* times_of(const Loop& loop) const;
+  /// Of a loop, in microseconds, with cores that were near each other.
+  std::vector<double> near_times_of(const Loop& loop, const CoreDistance& distance) const;
+  /// With cores apart, too, where there are no others.
+  std::vector<double> times_of(const Loop& loop, const CoreDistance& distance) const;
 };
 
 /// Runs the loops that are not in trouble, each once, and adds to `series`. `command_for` makes the command that runs
@@ -38,7 +43,7 @@ struct Series {
 void run_series(const std::vector<Loop>& loops, const Limits& limits,
                 const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series);
 
-/// The same once two cores are near each other; what it takes is of `apart` where they are not, before or after it.
+/// The same once two cores are near each other, or a while has passed.
 void run_series(const std::vector<Loop>& loops, const Limits& limits,
                 const std::function<Command(const std::vector<Loop>&)>& command_for, Series& series,
                 CoreDistance& distance);

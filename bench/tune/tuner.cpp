@@ -102,14 +102,14 @@ std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks
   return questions;
 }
 
-std::vector<Loop> hopeful_loops(const Question& question, const Series& measured) {
+std::vector<Loop> hopeful_loops(const Question& question, const Series& measured, const CoreDistance& distance) {
   constexpr double kFarBehind = 2;
   std::vector<Loop> loops;
   double best = std::numeric_limits<double>::infinity();
   const auto least = [&](const Loop& loop) -> std::optional<double> {
-    const auto times = measured.microseconds.find(loop);
-    if (times == measured.microseconds.end()) return std::nullopt;
-    return *std::min_element(times->second.begin(), times->second.end());
+    const std::vector<double> times = measured.near_times_of(loop, distance);
+    if (times.empty()) return std::nullopt;
+    return *std::min_element(times.begin(), times.end());
   };
   for (const Choice& choice : candidates_for(question)) {
     loops.push_back(loop_of(operation_of(question.collective), question.bytes, choice));
@@ -133,7 +133,7 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
       for (const Path path : plan.paths) {
         std::vector<Loop> loops;
         for (const Question& question : questions_for(plan, path, ranks)) {
-          const std::vector<Loop> some = hopeful_loops(question, measured[{path, ranks}]);
+          const std::vector<Loop> some = hopeful_loops(question, measured[{path, ranks}], distance);
           loops.insert(loops.end(), some.begin(), some.end());
         }
         fmt::print(stderr, "round {} of {}: {}, {} ranks, {} loops\n", round, plan.rounds, to_string(path), ranks,
@@ -155,9 +155,9 @@ std::vector<Answered> measure_candidates(const TuningPlan& plan) {
       Answered answer{question, {}};
       for (const Choice& choice : candidates_for(question)) {
         const Loop loop = loop_of(operation_of(question.collective), question.bytes, choice);
-        const std::vector<double>* const times = series.times_of(loop);
-        if (times != nullptr && !series.troubles.contains(loop))
-          answer.microseconds.emplace_back(choice, summarise(*times).p50);
+        const std::vector<double> times = series.times_of(loop, distance);
+        if (!times.empty() && !series.troubles.contains(loop))
+          answer.microseconds.emplace_back(choice, summarise(times).p50);
       }
       if (!answer.microseconds.empty()) answers.push_back(std::move(answer));
     }

@@ -35,7 +35,7 @@ struct Answered {
 std::vector<Question> questions_for(const TuningPlan& plan, Path path, int ranks);
 
 /// The loops of a question's candidates, without those whose best time is more than twice that of the best.
-std::vector<Loop> hopeful_loops(const Question& question, const Series& measured);
+std::vector<Loop> hopeful_loops(const Question& question, const Series& measured, const CoreDistance& distance);
 
 /// The loops of each choice, by algorithm and chunk, which have a job of their own: what others leave behind in the
 /// system's connections changes what the next takes.

@@ -20,8 +20,15 @@ Entry entry_of(const std::string& name, const std::string& variant, std::map<Loo
                std::map<Loop, std::string> troubles = {}) {
   Entry entry;
   entry.contender = {name, variant, Path::tcp, {{name + "-program"}, {}}};
-  entry.by_ranks[4] = {{"tcp", name + " 1.2"}, std::move(times), std::move(troubles), {}};
+  Series& series = entry.by_ranks[4] = {{"tcp", name + " 1.2"}, {}, std::move(troubles)};
+  for (const auto& [loop, all] : times) {
+    for (const double time : all) series.timings[loop].push_back({time});
+  }
   return entry;
+}
+
+std::vector<Row> rows_of(const Comparison& comparison) {
+  return compare(comparison.entries, comparison.plan, comparison.distance);
 }
 
 /// all_reduce of 4 ranks over TCP, two sizes.
@@ -40,7 +47,7 @@ Comparison example() {
       entry_of("sockets", "bare", {{kSmall, {1}}}),
   };
   comparison.absent = {{"mpich", "it was not found"}};
-  comparison.rows = compare(comparison.entries, comparison.plan);
+  comparison.rows = rows_of(comparison);
   return comparison;
 }
 
@@ -76,10 +83,10 @@ TEST_CASE("bare sockets are shown, not compared with", "[bench]") {
 TEST_CASE("a variant in trouble does not hide one that was measured", "[bench]") {
   Comparison comparison = example();
   comparison.entries.push_back(entry_of("gloo", "other", {{kSmall, {7}}}));
-  CHECK(compare(comparison.entries, comparison.plan)[0].others.at("gloo").microseconds == 7.0);
+  CHECK(rows_of(comparison)[0].others.at("gloo").microseconds == 7.0);
   // What failed in one round failed.
   comparison.entries.back().by_ranks[4].troubles[kSmall] = "exit status 1";
-  CHECK_FALSE(compare(comparison.entries, comparison.plan)[0].others.at("gloo").microseconds);
+  CHECK_FALSE(rows_of(comparison)[0].others.at("gloo").microseconds);
 }
 
 TEST_CASE("geometric means are over the cells that both have", "[bench]") {
@@ -98,7 +105,7 @@ TEST_CASE("cells above the limit are named, also those that rondo has no time fo
   CHECK(describe(rows_above(comparison.rows, 1)[0]) == "all_reduce 1M, 4 ranks, tcp");
   CHECK(rows_above(comparison.rows, 2).empty());
   comparison.entries[0].by_ranks[4].troubles[kSmall] = "over 3 s";
-  CHECK(rows_above(compare(comparison.entries, comparison.plan), 2).size() == 1);
+  CHECK(rows_above(rows_of(comparison), 2).size() == 1);
 }
 
 TEST_CASE("of libraries that were named each must have a time, of all there are one", "[bench]") {
@@ -118,28 +125,30 @@ TEST_CASE("of libraries that were named each must have a time, of all there are 
 }
 
 TEST_CASE("rounds with cores apart count only where there are no others", "[bench]") {
+  const double near = 0.05, far = 0.25;
+  CoreDistance distance([=] { return near; });
+  distance.settle();
   Comparison comparison = example();
-  Series& rondo = comparison.entries[0].by_ranks[4];
-  Series round = rondo.next();
-  round.microseconds = {{kSmall, {400}}, {kLarge, {800}}};
-  rondo.add(round, false);
-  comparison.rows = compare(comparison.entries, comparison.plan);
+  const auto compare_anew = [&] { comparison.rows = compare(comparison.entries, comparison.plan, distance); };
+  auto& timings = comparison.entries[0].by_ranks[4].timings;
+  timings[kSmall].push_back({400, far});
+  timings[kLarge].push_back({800, far});
+  compare_anew();
   CHECK(comparison.rows[0].rondo.microseconds == 5);
   CHECK_FALSE(comparison.rows[0].rondo.apart);
   CHECK_THAT(comparison_table(comparison), !ContainsSubstring("apart"));
 
-  rondo.microseconds.erase(kSmall);
-  comparison.rows = compare(comparison.entries, comparison.plan);
+  timings[kSmall] = {{400, far}};
+  compare_anew();
   CHECK(comparison.rows[0].rondo.microseconds == 400);
   CHECK(comparison.rows[0].rondo.apart);
   CHECK_THAT(comparison_table(comparison),
              ContainsSubstring("# in 1 cells one side was measured with cores near each other, the other apart alone"));
 
-  rondo.add(round, true);
-  rondo.add(round, true);
-  comparison.rows = compare(comparison.entries, comparison.plan);
-  CHECK(comparison.rows[0].rondo.rounds == std::vector<double>{400, 400});
-  CHECK(comparison.rows[1].rondo.rounds == std::vector<double>{200, 800, 800});
+  for (const Loop& loop : {kSmall, kLarge}) timings[loop].insert(timings[loop].end(), {{700, near}, {800, near}});
+  compare_anew();
+  CHECK(comparison.rows[0].rondo.rounds == std::vector<double>{700, 800});
+  CHECK(comparison.rows[1].rondo.rounds == std::vector<double>{200, 700, 800});
 }
 
 TEST_CASE("the table names what is cut, failed or left out", "[bench]") {

@@ -104,7 +104,9 @@ TEST_CASE("MPICH is started as it is fastest: with what it has for many ranks", 
   const Programs programs;
   for (const char* name : {"rondo-run", "mpirun.mpich", "mpich_loop"}) programs.add(name, "there");
   const std::string run = "mpirun.mpich -n RANKS mpich_loop";
-  const std::string yield = "MPIR_CVAR_POLLS_BEFORE_YIELD=1 ", throttle = "MPIR_CVAR_ENABLE_PROGRESS_THROTTLE=1 ";
+  const std::string yield = "MPIR_CVAR_POLLS_BEFORE_YIELD=1 ";
+  const std::string throttle =
+      "MPIR_CVAR_CH4_PROGRESS_THROTTLE=1 MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT=1 " + yield;
   CHECK(commands("mpich", Path::shm) == Texts{"default: " + run, "yield, oversubscribed: " + yield + run,
                                               "throttle, oversubscribed: " + throttle + run});
   const std::string tcp = "MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=lo FI_PROVIDER=tcp FI_TCP_IFACE=lo ";
@@ -115,7 +117,7 @@ TEST_CASE("MPICH is started as it is fastest: with what it has for many ranks", 
   CHECK(commands("mpich", Path::shm) == Texts{"default: " + run});
   CHECK(absences("mpich", Path::shm) == Texts{"mpich (yield): MPICH has no variable MPIR_CVAR_POLLS_BEFORE_YIELD",
                                               "mpich (throttle): MPICH has no variable "
-                                              "MPIR_CVAR_ENABLE_PROGRESS_THROTTLE"});
+                                              "MPIR_CVAR_CH4_PROGRESS_THROTTLE"});
 }
 
 TEST_CASE("a launcher called mpirun is whose it says it is", "[bench]") {

@@ -23,29 +23,37 @@ CoreDistance::Measure finding(std::deque<double>& distances) {
 }  // namespace
 
 TEST_CASE("programs of a comparison start when the cores are near each other", "[bench]") {
-  std::deque<double> distances{0.25, 0.06, 0.25, 0.19, 0.05};
+  std::deque<double> distances{0.06, 0.25, 0.19, 0.05};
   CoreDistance distance(finding(distances));
-  distance.settle();  // nothing nearer is known yet
-  CHECK(distances.size() == 4);
-  distance.settle();
-  CHECK(distances.size() == 3);
-  CHECK(distance.settle());
+  CHECK(distance.settle() == 0.06);
+  CHECK(distance.settle() == 0.05);
   CHECK(distances.size() == 1);
-  CHECK(distance.near());
-  CHECK(distance.settled() == 3);
+  CHECK(distance.is_near(distance.now()));
+  CHECK(distance.settled() == 2);
   CHECK(distance.apart() == 0);
   CHECK(distance.least() == 0.05);
   distances = {0};  // the thread had lost its core
-  CHECK(distance.near());
+  CHECK(distance.is_near(distance.now()));
   CHECK(distance.least() == 0.05);
 }
 
 TEST_CASE("cores that stay apart are not waited for for ever, and are told of", "[bench]") {
   std::deque<double> distances{0.05, 0.25};
   CoreDistance distance(finding(distances), 0);
-  CHECK(distance.settle());
-  CHECK_FALSE(distance.settle());
-  CHECK_FALSE(distance.near());
+  CHECK(distance.is_near(distance.settle()));
+  CHECK_FALSE(distance.is_near(distance.settle()));
+  CHECK_FALSE(distance.is_near(distance.now()));
+  CHECK(distance.settled() == 1);
+  CHECK(distance.apart() == 1);
+}
+
+TEST_CASE("what was taken for near is apart once cores were seen that are nearer", "[bench]") {
+  std::deque<double> distances{0.25, 0.05};
+  CoreDistance distance(finding(distances));
+  const double first = distance.settle();
+  CHECK(distance.is_near(first));
+  distance.settle();
+  CHECK_FALSE(distance.is_near(first));
   CHECK(distance.settled() == 1);
   CHECK(distance.apart() == 1);
 }
@@ -63,7 +71,7 @@ TEST_CASE("the distance of two cores is found, and leaves the thread free to mov
 TEST_CASE("where there are not two cores nothing is waited for", "[bench]") {
   std::deque<double> distances{0};
   CoreDistance distance(finding(distances));
-  CHECK(distance.settle());
-  CHECK(distance.near());
+  CHECK(distance.is_near(distance.settle()));
+  CHECK(distance.is_near(distance.now()));
   CHECK(distance.settled() + distance.apart() == 0);
 }

@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include <fmt/format.h>
+
 #include "tests/support/catch.hpp"
 
 using namespace rondo::bench;
@@ -19,9 +21,9 @@ const std::vector<Loop> kLoops{kSmall, kMiddle, kLarge, kOther};
 
 constexpr double kLongEnough = 60;
 
-std::string times_of(const std::vector<Loop>& loops) {
+std::string times_of(const std::vector<Loop>& loops, double microseconds = 2.5) {
   std::string text = "echo ready tcp it; ";
-  for (const Loop& loop : loops) text += "echo time " + to_string(loop) + " 2.5 0; ";
+  for (const Loop& loop : loops) text += fmt::format("echo time {} {} 0; ", to_string(loop), microseconds);
   return text;
 }
 
@@ -77,7 +79,7 @@ TEST_CASE("every loop's time is kept, once a run", "[bench][series]") {
         kLoops, {kLongEnough, kLongEnough}, [](const auto& loops) { return shell(times_of(loops)); }, series);
   CHECK(series.introduction.library == "it");
   CHECK(series.troubles.empty());
-  for (const Loop& loop : kLoops) CHECK(series.microseconds[loop] == std::vector{2.5, 2.5});
+  for (const Loop& loop : kLoops) CHECK(series.timings[loop] == std::vector<Timing>{{2.5}, {2.5}});
 }
 
 TEST_CASE("a loop that takes too long is cut, with more bytes of its operation; the others run", "[bench][series]") {
@@ -86,8 +88,8 @@ TEST_CASE("a loop that takes too long is cut, with more bytes of its operation; 
   };
   const Series series = series_of({2, kLongEnough}, script);
   CHECK(series.troubles == std::map<Loop, std::string>{{kMiddle, "over 2 s"}, {kLarge, "over 2 s"}});
-  CHECK(series.microseconds.contains(kSmall));
-  CHECK(series.microseconds.contains(kOther));
+  CHECK(series.timings.contains(kSmall));
+  CHECK(series.timings.contains(kOther));
 }
 
 TEST_CASE("a program that talks all the time takes too long all the same", "[bench][series]") {
@@ -106,7 +108,7 @@ TEST_CASE("a program that breaks off is started again without the loop that brok
   const Series series = series_of({kLongEnough, kLongEnough}, script);
   REQUIRE(series.troubles.size() == 1);
   CHECK_THAT(series.troubles.at(kMiddle), ContainsSubstring("exit status"));
-  CHECK(series.microseconds.size() == 3);
+  CHECK(series.timings.size() == 3);
 }
 
 TEST_CASE("a program that does not start fails every loop, once", "[bench][series]") {
@@ -141,19 +143,22 @@ TEST_CASE("a loop in trouble is not tried again, and wrong results are trouble",
 
 TEST_CASE("what was measured with cores apart, before or after, counts where there is nothing else",
           "[bench][series]") {
-  const auto command = [](const std::vector<Loop>& loops) { return shell(times_of(loops)); };
+  double took = 0;
+  const auto command = [&took](const std::vector<Loop>& loops) { return shell(times_of(loops, ++took)); };
   const double near = 0.05, far = 0.25;
-  std::vector<double> found{near, near,  // of the first program, before and after
-                            near, far,  far, far};
+  std::vector<double> found{far,  far,  // of the first program, before and after: nothing nearer is known yet
+                            near, near, near, far, far, far};
   const auto next = [&, at = std::size_t{0}]() mutable { return found.at(at++); };
   CoreDistance distance(next, 0);
   Series series;
   run_series({kSmall}, {}, command, series, distance);
+  CHECK(series.times_of(kSmall, distance) == std::vector{1.});
+  run_series({kSmall}, {}, command, series, distance);
   run_series({kSmall, kMiddle}, {}, command, series, distance);
   run_series({kSmall}, {}, command, series, distance);
-  CHECK(series.microseconds == std::map<Loop, std::vector<double>>{{kSmall, {2.5}}});
-  CHECK(series.apart == std::map<Loop, std::vector<double>>{{kSmall, {2.5, 2.5}}, {kMiddle, {2.5}}});
-  CHECK(series.times_of(kSmall) == &series.microseconds[kSmall]);
-  CHECK(series.times_of(kMiddle) == &series.apart[kMiddle]);
-  CHECK(series.times_of(kLarge) == nullptr);
+  CHECK(series.timings[kSmall] == std::vector<Timing>{{1, far}, {2, near}, {3, far}, {4, far}});
+  CHECK(series.times_of(kSmall, distance) == std::vector{2.});
+  CHECK(series.near_times_of(kMiddle, distance).empty());
+  CHECK(series.times_of(kMiddle, distance) == std::vector{3.});
+  CHECK(series.times_of(kLarge, distance).empty());
 }

@@ -88,18 +88,20 @@ TEST_CASE("a whole message is asked for as one chunk", "[bench][tune]") {
 TEST_CASE("candidates that were far behind the best are not measured again", "[bench][tune]") {
   const Question question = question_of(8, 2);
   Series measured;
-  const std::vector<Loop> all = hopeful_loops(question, measured);
+  CoreDistance distance([] { return 0.05; });
+  distance.settle();
+  const std::vector<Loop> all = hopeful_loops(question, measured, distance);
   REQUIRE(all.size() == algorithms_of(Collective::all_reduce).size());
-  for (const Loop& loop : all) measured.microseconds[loop] = {10, 30};
-  measured.microseconds[all[0]] = {6, 5};
-  measured.microseconds[all[1]] = {11, 12};
-  measured.microseconds[all[2]] = {1};
+  for (const Loop& loop : all) measured.timings[loop] = {{10}, {30}};
+  measured.timings[all[0]] = {{6}, {5}};
+  measured.timings[all[1]] = {{11}, {12}};
+  measured.timings[all[2]] = {{1}};
   measured.troubles[all[2]] = "over 10 s";
-  const std::vector<Loop> some = hopeful_loops(question, measured);
+  const std::vector<Loop> some = hopeful_loops(question, measured, distance);
   CHECK(some.size() == all.size() - 1);
   CHECK(std::find(some.begin(), some.end(), all[1]) == some.end());
-  measured.microseconds.erase(all[3]);  // its cores were apart
-  CHECK(hopeful_loops(question, measured) == some);
+  measured.timings[all[3]] = {{100, 0.25}};  // its cores were apart
+  CHECK(hopeful_loops(question, measured, distance) == some);
 }
 
 TEST_CASE("neighbours in size that agree are one rule, whose bound lies between the others", "[bench][tune]") {

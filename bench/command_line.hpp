@@ -52,6 +52,8 @@ inline void parse(CLI::App& app, const std::vector<std::string>& arguments) {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     throw HelpAsked(app.help());
+  } catch (const CLI::ExtrasError&) {
+    throw UsageError(fmt::format("did not expect {} (see {} --help)", app.remaining().front(), app.get_name()));
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());
   }

@@ -88,7 +88,7 @@ int bench_command(const std::vector<std::string>& arguments) {
   if (first == "loops") return loops_command(rest);
   if (first == "compare") return compare_command(rest);
   if (first == "tune") return tune_command(rest);
-  if (first == "explain") return explain_command(rest);
+  if (first == "explain" || first == "--explain") return explain_command(rest);
 
   const Settings settings = parse_settings(arguments);
   if (settings.ranks && !settings.started) start_ranks(settings, arguments);

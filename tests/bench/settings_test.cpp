@@ -71,6 +71,7 @@ TEST_CASE("every option is understood", "[bench]") {
 TEST_CASE("bad arguments are refused with what was got and what is wanted", "[bench]") {
   CHECK_THAT(refusal({"allreduce"}), ContainsSubstring("unknown operation 'allreduce'; known: latency, bandwidth, "));
   CHECK_THAT(refusal({}), ContainsSubstring("an operation is missing; known: latency"));
+  CHECK(refusal({"latency", "--size", "8"}) == "did not expect --size (see rondo-bench --help)");
   CHECK_THAT(refusal({"latency", "--sizes", "8,12Q"}), ContainsSubstring("12Q"));
   CHECK_THAT(refusal({"latency", "-b", "1M", "-e", "8"}), ContainsSubstring("-b 1M is more than -e 8"));
   CHECK_THAT(refusal({"latency", "-b", "0"}), ContainsSubstring("-b: got 0, wanted at least 1 byte"));

@@ -62,7 +62,10 @@ Task CollectiveOperation::on_side_of_others() {
     group().report_failure(error);
     throw Error(error);
   }
-  if (device == none) leave_shared_memory();
+  if (device == none) {
+    device_.reset();  // its turn on the device, which nothing comes of, keeps those that follow from theirs
+    leave_shared_memory();
+  }
   Task done = device != none ? on_device() : on_host();
   co_await done;
 }

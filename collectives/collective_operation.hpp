@@ -46,7 +46,7 @@ class CollectiveOperation final : public Operation {
   Plan plan_;
   const DirectPort::Begun begun_;
   HostMemoryPort port_;
-  const std::unique_ptr<DeviceCollective> device_;
+  std::unique_ptr<DeviceCollective> device_;
 };
 
 }  // namespace rondo::detail

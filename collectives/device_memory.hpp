@@ -31,6 +31,8 @@ class DeviceMemory {
   cuda::Address output() const noexcept { return output_; }
 
   Range scratch(std::size_t count);
+  /// What keeps scratch from being anybody else's.
+  std::shared_ptr<void> holder_of(const Range& range) const noexcept { return scratch_of(range).memory; }
 
   std::size_t element_bytes() const noexcept { return element_bytes_; }
   std::size_t bytes(const Range& range) const noexcept { return range.count * element_bytes_; }

@@ -134,12 +134,18 @@ Task DevicePort::receive_range(State& state, Arrival arrival, int from, std::uin
   co_await staged;
 }
 
+Range DevicePort::State::scratch(std::size_t count) {
+  const Range range = memory.scratch(count);
+  if (count > 0) work.hold(memory.holder_of(range));
+  return range;
+}
+
 Task DevicePort::receive_staged(State& state, Arrival arrival, int from, std::uint32_t key) {
   DeviceWork& work = state.work;
   const auto block = work.stage(state.memory.bytes(arrival.into));
   ReceiveMessage payload(work.operation(), from, key | kPayload, std::span(block->data(), block->size()));
   co_await payload;
-  const Range place = arrival.own.count > 0 ? state.memory.scratch(arrival.into.count) : arrival.into;
+  const Range place = arrival.own.count > 0 ? state.scratch(arrival.into.count) : arrival.into;
   work.copy(block->data(), state.memory.address(place), block->size());
   if (arrival.own.count > 0) take(state, arrival, state.memory.address(place), from);
 }

@@ -52,12 +52,14 @@ class DevicePort {
   int rank() const noexcept { return state_->work.operation().group().rank(); }
   int size() const noexcept { return state_->work.operation().group().size(); }
   bool in_place() const noexcept { return state_->in_place; }
-  Range scratch(std::size_t count) { return state_->memory.scratch(count); }
+  Range scratch(std::size_t count) { return state_->scratch(count); }
   DevicePort lane(int index) const {
     DevicePort other = *this;
     other.lane_ = static_cast<std::uint32_t>(index);
     return other;
   }
+
+  void lane_failed(const std::exception_ptr& why) { state_->work.operation().report(why); }
 
   DeviceMessage send(const Range& range, int to);
   DeviceMessage recv(const Range& range, int from);
@@ -71,6 +73,9 @@ class DevicePort {
  private:
   /// What the lanes of one collective share.
   struct State {
+    /// Kept, too, while what was queued of a collective that failed may still write to it.
+    Range scratch(std::size_t count);
+
     DeviceWork& work;
     DeviceMemory& memory;
     const DeviceReduction& reduction;

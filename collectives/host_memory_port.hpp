@@ -126,6 +126,8 @@ class HostMemoryPort {
     return other;
   }
 
+  void lane_failed(const std::exception_ptr& why) { operation_->report(why); }
+
   Send send(const Range& range, int to) {
     return Send(*operation_, team_->member(to), lane_, std::span(memory_->readable(range), memory_->bytes(range)));
   }

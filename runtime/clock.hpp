@@ -7,6 +7,11 @@ namespace rondo::detail {
 using Duration = std::chrono::nanoseconds;
 using Time = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
+/// For so long from now on: for ever, where that is more than a clock can tell.
+constexpr Time after(Time now, Duration duration) {
+  return duration > Time::max() - now ? Time::max() : now + duration;
+}
+
 /// What time it is: the machine's steady clock, or a simulation's virtual one.
 class Clock {
  public:

@@ -34,7 +34,8 @@ class MessageWork final : public detail::Waitable {
   template <typename... Args>
   explicit MessageWork(Group& group, Args... args) : Waitable(group.rank()), message_(group, args...) {
     const Engine& engine = group.engine();
-    if (!message_.done() && engine.settings().timeout) deadline = engine.clock().now() + *engine.settings().timeout;
+    if (!message_.done() && engine.settings().timeout)
+      deadline = detail::after(engine.clock().now(), *engine.settings().timeout);
   }
 
   bool finished() const noexcept override { return message_.done(); }
@@ -118,15 +119,19 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
               {group.rank(), -1, "sendrecv", 0, 0, 0, {}});
 }
 
+constexpr const char* kAllOthersLeft = "all other ranks have left";
+
 // Drives until the messages are complete. Throws the first failure; at the deadline all that are not complete fail.
 template <typename... Messages>
 void complete(Progress::Entry& entry, Engine& engine, Messages&... messages) {
+  const auto over = [&] { return ((messages.done() || messages.never_comes()) && ...); };
   if (!(messages.done() && ...)) {
     const auto& timeout = engine.settings().timeout;
-    const auto deadline = timeout ? std::optional(engine.clock().now() + *timeout) : std::nullopt;
-    if (!engine.progress().until(
-            entry, [&] { return (messages.done() && ...); }, deadline)) {
+    const auto deadline = timeout ? std::optional(detail::after(engine.clock().now(), *timeout)) : std::nullopt;
+    if (!engine.progress().until(entry, over, deadline, Progress::Asker::any_thread)) {
       (messages.fail(detail::timed_out(messages)), ...);
+    } else if (!(messages.done() && ...)) {
+      (messages.fail(messages.error_of(Errc::peer_failed, kAllOthersLeft)), ...);
     }
   }
   (messages.await_resume(), ...);
@@ -303,12 +308,12 @@ Status Communicator::probe(int from, Tag tag) {
   const detail::Peer* const peer = from == any_source ? nullptr : &engine_->peer(group.world_rank(from));
   const auto look = [&] {
     found = group.find_unexpected(from, tag);
-    return found || group.poisoned() || (peer && peer->gone() && !engine_->suspected(*peer));
+    return found || group.poisoned() || (peer ? peer->gone() && !engine_->suspected(*peer) : group.all_others_left());
   };
   const auto& timeout = engine_->settings().timeout;
-  const auto deadline = timeout ? std::optional(engine_->clock().now() + *timeout) : std::nullopt;
+  const auto deadline = timeout ? std::optional(detail::after(engine_->clock().now(), *timeout)) : std::nullopt;
   engine_->expect_any(1);
-  const bool in_time = engine_->progress().until(entry, look, deadline);
+  const bool in_time = engine_->progress().until(entry, look, deadline, Progress::Asker::any_thread);
   engine_->expect_any(-1);
   group.check();
   if (found) return status_of(*found);
@@ -316,7 +321,8 @@ Status Communicator::probe(int from, Tag tag) {
       fmt::format("from {} with {}", from == any_source ? "any rank" : fmt::format("rank {}", from),
                   tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
   if (in_time) {
-    throw Error(Errc::peer_failed, fmt::format("no message {}: rank {} {}", wanted, from, peer->cause()),
+    const std::string cause = peer ? fmt::format("rank {} {}", from, peer->cause()) : std::string(kAllOthersLeft);
+    throw Error(Errc::peer_failed, fmt::format("no message {}: {}", wanted, cause),
                 {group.rank(), from, "probe", 0, 0, 0, {}});
   }
   throw Error(Errc::timed_out,

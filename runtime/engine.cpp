@@ -42,11 +42,14 @@ Engine::Engine(const Settings& settings, const Clock& clock, Waiter& waiter, Log
 Engine::~Engine() {
   later_.clear();
   groups_.clear();
+  abandoned_groups_.clear();
 }
 
 void Engine::use(Connector& connector) { connector_ = &connector; }
 
 void Engine::use(Control& control) { control_ = &control; }
+
+bool Engine::hears_of_failures() const noexcept { return control_ && control_->descriptor() >= 0; }
 
 void Engine::connected(Peer& peer) { active_.push_back(&peer); }
 
@@ -150,11 +153,13 @@ void Engine::connect(Peer& peer) {
 
 void Engine::wake(int world_rank) {
   Peer& sleeper = peer(world_rank);
-  if (sleeper.link()) {
-    sleeper.link()->ring();
-  } else if (!sleeper.gone()) {
-    connect(sleeper);  // which wakes it as well as a bell does
+  if (!sleeper.link() && !sleeper.gone()) {
+    // To be called wakes it as well as a bell does, and so does every answer that it gets while they connect: who does
+    // all that it does on the spot looks at nothing but here.
+    connect(sleeper);
+    if (connector_) connector_->poll();
   }
+  if (sleeper.link()) sleeper.link()->ring();
 }
 
 std::optional<Descriptor> Engine::take_passed(std::uint64_t number) {

@@ -100,6 +100,8 @@ class Engine {
   bool first_time(const std::string& reason) { return told_reasons_.insert(reason).second; }
   Progress& progress() noexcept { return progress_; }
   Control* control() const noexcept { return control_; }
+  /// There is a hub, which tells all ranks of what concerns them.
+  bool hears_of_failures() const noexcept;
   Connector* connector() const noexcept { return connector_; }
   RankDevice& device() noexcept { return device_; }
   DevicePeers& device_peers() noexcept { return device_peers_; }

@@ -28,7 +28,7 @@ void Engine::for_groups_with(int world_rank, Action action) {
 void Engine::peer_lost(Peer& peer, const std::string& cause) {
   if (peer.gone()) return;
   peer.detach(cause);
-  if (control_ && control_->descriptor() >= 0) {
+  if (hears_of_failures()) {
     suspects_.push_back({&peer, cause, clock_.now(), false});
   } else {
     peer_dead(peer.world_rank(), cause);
@@ -66,7 +66,7 @@ void Engine::peer_unreachable(int world_rank, const std::string& cause) {
       std::any_of(leavers_.begin(), leavers_.end(), [&](const Suspect& leaver) { return leaver.peer == &unreached; });
   if (leaving) return peer_left(unreached);
   unreached.detach("could not be reached: " + cause);
-  if (!control_ || control_->descriptor() < 0) return report_cut_off(world_rank, "could not reach", cause);
+  if (!hears_of_failures()) return report_cut_off(world_rank, "could not reach", cause);
   // Most likely it has just ended, one way or the other: the hub is about to say.
   suspects_.push_back({&unreached, cause, clock_.now(), true});
 }
@@ -137,7 +137,6 @@ void Engine::handle(const Notice& notice) {
 /// Others wait for this rank in a collective of a communicator: if it was destroyed here before that, they wait in
 /// vain.
 void Engine::tell_closed(const Notice& stalled) {
-  if (stalled.communicator == kWorldId) return;  // who leaves it says goodbye
   const auto closed = closed_groups_.find(stalled.communicator);
   if (closed == closed_groups_.end() || closed->second.failed) return;
   const auto further = static_cast<std::int32_t>(static_cast<std::uint32_t>(stalled.number) - closed->second.done);
@@ -181,7 +180,8 @@ std::size_t Engine::tick(Time now) {
     report_cut_off(suspect.peer->world_rank(), how, suspect.cause);
   }
   std::erase_if(leavers_, [&](const Suspect& leaver) {
-    if (now - leaver.since <= kLeaverGrace || (connector_ && connector_->busy())) return false;
+    if (now - leaver.since <= kLeaverGrace) return false;
+    if (connector_ && connector_->may_reach(leaver.peer->world_rank())) return false;
     if (!leaver.peer->connected()) peer_left(*leaver.peer);
     ++moved;
     return true;

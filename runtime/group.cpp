@@ -143,6 +143,7 @@ void Group::adopt(std::unique_ptr<Unexpected> early) {
   Peer& source = engine_.peer(early->source);
   early->source = member(early->source);
   if (early->source < 0) return source.forget(*early);
+  if (early->header.kind == FrameKind::rts && source.gone()) return;  // as in member_left
   Unexpected& message = *early.release();
   unexpected_[message.header.context].push(message);
 }
@@ -299,6 +300,14 @@ void Group::poison(const Error& error) {
   failure_ = std::make_exception_ptr(error);
   engine_.device().give_up_events(id_);
   while (Message* message = messages_.head()) message->fail(failure_);
+}
+
+bool Group::all_others_left() const {
+  return size() > 1 && std::all_of(members_.begin(), members_.end(), [this](int other) {
+           if (other == engine_.settings().rank) return true;
+           const Peer& peer = engine_.peer(other);
+           return peer.gone() && !engine_.suspected(peer);
+         });
 }
 
 void Group::member_left(int member, const std::string& cause) {

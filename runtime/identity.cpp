@@ -279,7 +279,7 @@ MeetingPoint meeting_of(const Identity& identity, const Config& config, const Se
                     "MASTER_PORT, or RONDO_INIT_METHOD",
                     identity.size, identity.local_size));
   }
-  const std::string job = identity.job_id.empty() ? fmt::format("pid-{}", process.parent_pid) : identity.job_id;
+  const std::string job = identity.job_id.empty() ? fmt::format("pid-{}", process.launcher) : identity.job_id;
   point.kind = MeetingPoint::Kind::unix_name;
   point.path = fmt::format("rondo-{}-{}-{}", process.uid, job.substr(0, 64), identity.attempt);
   return point;
@@ -293,8 +293,6 @@ void check_above_0(const char* what, Config::Duration duration) {
 }
 
 }  // namespace
-
-ProcessFacts process_facts() { return {::geteuid(), ::getppid()}; }
 
 Config configure(const InitOptions& options, const Environment& environment) {
   Config config = options.config ? *options.config : Config::from(environment);

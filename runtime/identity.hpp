@@ -26,7 +26,7 @@ struct Identity {
 /// What the operating system says of this process; a parameter so that tests can make it up.
 struct ProcessFacts {
   unsigned uid = 0;
-  int parent_pid = 0;  ///< names the job where a launcher gives no id
+  int launcher = 0;  ///< its process, which names the job where it gives no id
 };
 ProcessFacts process_facts();
 

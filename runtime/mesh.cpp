@@ -29,6 +29,8 @@ namespace {
 // A connection that ended without a word is tried so often before another transport is, or the peer counts as
 // unreachable.
 constexpr int kTries = 3;
+// Who calls has so long to say who it is where many others wait for their turn.
+constexpr Duration kPatienceWithStrangers = std::chrono::seconds(1);
 
 std::string random_socket_name() {
   std::array<std::uint64_t, 2> bits{};
@@ -75,6 +77,8 @@ struct Mesh::Attempt {
   std::string no_unix;  // why TCP, where a Unix socket was tried; empty: it was not
   bool agreed = false;  // on what carries the frames
 };
+
+bool Mesh::is_stranger(const std::unique_ptr<Attempt>& attempt) { return attempt->rank == kAnyRank; }
 
 Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address)
     : identity_(identity), config_(config), log_(log), spare_(::eventfd(0, EFD_CLOEXEC)) {
@@ -177,6 +181,12 @@ Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) con
   return socket;
 }
 
+bool Mesh::may_reach(int world_rank) const {
+  return connecting_.contains(world_rank) || std::any_of(accepted_.begin(), accepted_.end(), [&](const auto& attempt) {
+           return is_stranger(attempt) || attempt->rank == world_rank;
+         });
+}
+
 std::size_t Mesh::poll() {
   std::size_t moved = 0;
   if (unix_listener_) moved += accept_from(unix_listener_);
@@ -205,7 +215,7 @@ std::size_t Mesh::poll() {
 
 std::size_t Mesh::accept_from(const Descriptor& listener) {
   std::size_t accepted = 0;
-  for (;;) {
+  while (has_room()) {
     Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket && turn_away(listener, errno)) continue;
     if (!socket) return accepted;
@@ -214,11 +224,27 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
       log_.warn("refused a connection: a process of another user called");
       continue;
     }
-    if (accepted_.size() >= config_.half_open_limit) accepted_.erase(accepted_.begin());
     accepted_.push_back(std::make_unique<Attempt>(
         Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
                 &listener == &unix_listener_, 1, engine_->clock().now(), ShmOffer(false, no_shared_memory()), ""}));
   }
+  return accepted;
+}
+
+// Of those who have not said yet who they are there may be so many. The others wait in the listener's queue: a job may
+// have more ranks than that.
+bool Mesh::is_full() const {
+  return static_cast<std::size_t>(std::count_if(accepted_.begin(), accepted_.end(), is_stranger)) >=
+         config_.half_open_limit;
+}
+
+// For one more; who has said nothing for long makes it.
+bool Mesh::has_room() {
+  if (!is_full()) return true;
+  const auto oldest = std::find_if(accepted_.begin(), accepted_.end(), is_stranger);
+  if (engine_->clock().now() - (*oldest)->since < kPatienceWithStrangers) return false;
+  accepted_.erase(oldest);
+  return true;
 }
 
 // Who calls a process that has no descriptor left hears at once that nothing comes of it. False: nobody calls.
@@ -364,8 +390,10 @@ void Mesh::failed(Attempt& attempt, const std::string& cause) {
 }
 
 void Mesh::watch(WakeList& wakes) const {
-  wakes.add(unix_listener_.get(), false);
-  wakes.add(tcp_listener_.get(), false);
+  if (!is_full()) {
+    wakes.add(unix_listener_.get(), false);
+    wakes.add(tcp_listener_.get(), false);
+  }
   const auto add = [&](const Attempt& attempt) {
     wakes.add(attempt.socket.get(), !attempt.handshake.output().empty());
   };

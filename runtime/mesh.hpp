@@ -46,6 +46,7 @@ class Mesh final : public Connector {
   void connect(int world_rank) override;
   std::size_t poll() override;
   bool busy() const override { return !connecting_.empty() || !accepted_.empty(); }
+  bool may_reach(int world_rank) const override;
   void watch(WakeList& wakes) const override;
 
  private:
@@ -56,6 +57,9 @@ class Mesh final : public Connector {
   Descriptor call(const Address& to, bool over_unix, std::string& cause) const;
   HandshakeTerms terms(int peer) const;
   std::size_t accept_from(const Descriptor& listener);
+  static bool is_stranger(const std::unique_ptr<Attempt>& attempt);
+  bool is_full() const;
+  bool has_room();
   bool turn_away(const Descriptor& listener, int error);
   std::string no_shared_memory() const;
   std::string no_shared_memory(const Attempt& attempt) const;

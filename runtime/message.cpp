@@ -333,6 +333,10 @@ bool ReceiveMessage::awaits(int member) const noexcept {
   return (state_ == State::posted ? peer_rank_ : status_.source) == member;
 }
 
+bool ReceiveMessage::never_comes() const noexcept {
+  return state_ == State::posted && peer_rank_ == any_source && group_.all_others_left();
+}
+
 Error::Facts ReceiveMessage::facts() const {
   Error::Facts known = Message::facts();
   if (known.peer == any_source) known.peer = status_.source;

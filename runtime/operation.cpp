@@ -44,7 +44,7 @@ void Operation::start() {
                     to_string(running->call())),
         {group_.rank(), -1, std::string(to_string(call_.collective)), 0, 0, 0, {}});
   }
-  if (timeout_) deadline = started_ + *timeout_;
+  if (timeout_) deadline = after(started_, *timeout_);
   group_.engine().progress().habits().expect(moved_bytes(), group_.home_core());
   number_ = group_.begin(*this);
   task_ = root(*this);
@@ -52,18 +52,24 @@ void Operation::start() {
   task_.start();
 }
 
+void Operation::report(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    group_.report_throw(call_.collective, number_, error);
+  } catch (...) {
+    group_.report_throw(call_.collective, number_, std::runtime_error("an exception of an unknown type"));
+  }
+}
+
 Task Operation::root(Operation& self) {
   try {
     Task body = self.body();
     co_await body;
     self.group_.check_left_over(self);
-  } catch (const std::exception& error) {
-    self.error_ = std::current_exception();
-    self.group_.report_throw(self.call_.collective, self.number_, error);
   } catch (...) {
     self.error_ = std::current_exception();
-    self.group_.report_throw(self.call_.collective, self.number_,
-                             std::runtime_error("an exception of an unknown type"));
+    self.report(self.error_);
   }
   self.end();
   self.finished_ = true;

@@ -79,6 +79,9 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   void expire(Time now) override;
   void abandon() override;
 
+  /// It has failed here: the others are to hear of it, if they have not.
+  void report(const std::exception_ptr& failure);
+
   /// "all_reduce(float x 1024, sum, ring) #4711: waiting 10 s for rank 3"
   std::string describe(Duration waited) const;
 

@@ -170,7 +170,7 @@ void Peer::handle(const FrameHeader& header) {
     case FrameKind::recall: {
       ReceiveMessage* const receive = header.kind == FrameKind::cancel ? take_awaiting(header.id) : nullptr;
       // Of a failure this rank hears the cause itself, if not yet then soon.
-      if (header.number != 0 && engine_.control()) return;
+      if (header.number != 0 && engine_.hears_of_failures()) return;
       if (header.kind == FrameKind::recall) return recalled(header);
       if (receive) give_up(*receive);
       return;

@@ -17,8 +17,21 @@ constexpr Duration kHelperGrace = std::chrono::milliseconds(1);
 // The helper gives its core away soon: the caller computes.
 constexpr int kHelperPolls = 4;
 // Between two looks at the clock while everything moves.
-constexpr unsigned kMovesPerTick = 4096;
+constexpr unsigned kMovesPerTick = 256;
 constexpr Duration kProgressTick = std::chrono::milliseconds(100);
+
+/// For who parks: a driver that has work all the time gives the lock away to those alone who say that they want it.
+struct Relock {
+  std::unique_lock<EntryLock>& of;
+  std::atomic<int>& contenders;
+
+  void unlock() { of.unlock(); }
+  void lock() {
+    contenders.fetch_add(1, std::memory_order_relaxed);
+    of.lock();
+    contenders.fetch_sub(1, std::memory_order_relaxed);
+  }
+};
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -41,13 +54,18 @@ Progress::~Progress() {
     if (helper_.joinable()) helper_.detach();  // the thread is the parent's
     return;
   }
+  end_help();
+}
+
+void Progress::end_help() {
+  if (!helper_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
     helper_wake_.notify_all();
     waiter_.wake();
   }
-  if (helper_.joinable()) helper_.join();
+  helper_.join();
 }
 
 [[maybe_unused]] const int Progress::fork_watch =
@@ -57,14 +75,11 @@ void Progress::Entry::refuse_child() {
   throw Error(Errc::forked, "this process was forked after rondo::init: call rondo in the parent, or exec first");
 }
 
-void Progress::Entry::contend() {
-  progress_.contenders_.fetch_add(1, std::memory_order_relaxed);
-  lock_.lock();
-  progress_.contenders_.fetch_sub(1, std::memory_order_relaxed);
-}
+void Progress::Entry::contend() { Relock{lock_, progress_.contenders_}.lock(); }
 
-bool Progress::drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline) {
+bool Progress::drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline, Asker asker) {
   auto& lock = entry.lock_;
+  Relock relock{lock, contenders_};
   while (!done()) {
     if (deadline && clock_.now() >= *deadline) return false;
     if (driver_ == Driver::none) {
@@ -72,22 +87,32 @@ bool Progress::drive_until(Entry& entry, const std::function<bool()>& done, std:
       continue;
     }
     if (asleep_) waiter_.wake();
-    ++parked_;
+    Parked parked(done, asker);
+    parked_.push(parked);
     if (deadline) {
-      baton_.wait_until(lock, *deadline);
+      baton_.wait_until(relock, *deadline);
     } else {
-      baton_.wait(lock);
+      baton_.wait(relock);
     }
-    --parked_;
+    parked_.remove(parked);
   }
   return true;
 }
 
+// Those who wait for something that is there now.
+void Progress::wake_parked() {
+  for (Parked* parked = parked_.head(); parked; parked = parked_.next(*parked)) {
+    if (parked->asker == Asker::any_thread && !parked->done()) continue;
+    baton_.notify_all();
+    return;
+  }
+}
+
 void Progress::finish(Entry& entry, Waitable& waitable) {
   const auto finished = [&waitable] { return waitable.finished(); };
-  if (until(entry, finished, waitable.deadline)) return;
+  if (until(entry, finished, waitable.deadline, Asker::any_thread)) return;
   waitable.expire(clock_.now());
-  until(entry, finished, std::nullopt);
+  until(entry, finished, std::nullopt, Asker::any_thread);
 }
 
 void Progress::poke(Entry&) {
@@ -114,7 +139,7 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
       continue;
     }
     idle.moved();
-    if (parked_ > 0) baton_.notify_all();
+    wake_parked();
     if (moves % kMovesPerTick == 0) {
       const Time now = clock_.now();
       if (now >= next_tick) {
@@ -137,6 +162,10 @@ bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::opt
     case Idle::Step::yield: yield(lock, idle); return true;
     case Idle::Step::look:
       if (engine_.poll(true) > 0) idle.moved();
+      // Who is told to spin or to yield for long never comes to sleep.
+      engine_.tick_if_due();
+      if (deadline && idle.known_time() >= *deadline) return false;
+      wake_parked();
       give_way(lock);
       return true;
     case Idle::Step::sleep: break;
@@ -146,7 +175,7 @@ bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::opt
   if (deadline && now >= *deadline) return false;
   sleep(lock, deadline ? *deadline - now : Duration::max());
   if (engine_.poll(true) > 0) idle.moved();
-  if (parked_ > 0) baton_.notify_all();
+  wake_parked();
   return true;
 }
 
@@ -180,7 +209,7 @@ void Progress::give_way(std::unique_lock<EntryLock>& lock) {
 void Progress::pass_baton() {
   driver_ = Driver::none;
   if (!unattended_.empty()) wake_helper();
-  if (parked_ > 0) baton_.notify_all();
+  if (!parked_.empty()) baton_.notify_all();
 }
 
 // The helper thread.
@@ -226,7 +255,7 @@ void Progress::help() {
     if (stop_ || entries != entries_) continue;
     // Whoever is parked while nobody drives has been told so, and is on its way. What it waits for need not be what
     // this thread drives for: it would not be told again.
-    if (driver_ == Driver::none && parked_ > 0) continue;
+    if (driver_ == Driver::none && !parked_.empty()) continue;
     if (driver_ == Driver::none) {
       help_until_called(lock, entries);
     } else {

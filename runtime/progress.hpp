@@ -26,6 +26,8 @@ class Progress {
  public:
   Progress(Engine& engine, Waiter& waiter, const Clock& clock, bool helper);
   ~Progress();
+  /// Ends the helper thread. Before what it looks at goes, and without the lock.
+  void end_help();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
@@ -53,10 +55,14 @@ class Progress {
     std::unique_lock<EntryLock> lock_;
   };
 
+  /// Who may ask `done()` while its thread is parked: whoever drives, where it only looks, or else its own thread
+  /// alone, which then wakes whenever anything has moved.
+  enum class Asker : std::uint8_t { own_thread, any_thread };
   /// Drives, or parks while another thread drives, until `done()` or the deadline. Returns whether `done()`.
   template <typename Done>
-  bool until(Entry& entry, const Done& done, std::optional<Time> deadline) {
-    return drive_until(entry, std::cref(done), deadline);  // by reference: a function of a copy may allocate
+  bool until(Entry& entry, const Done& done, std::optional<Time> deadline, Asker asker = Asker::own_thread) {
+    // By reference: a function of a copy may allocate.
+    return drive_until(entry, std::cref(done), deadline, asker);
   }
   /// Drives until the operation has finished, or ended by its deadline. Does not throw the operation's failure.
   void finish(Entry& entry, Waitable& waitable);
@@ -77,7 +83,16 @@ class Progress {
  private:
   enum class Driver : std::uint8_t { none, caller, helper };
 
-  bool drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline);
+  struct InParked;
+  /// A thread that waits while another one drives.
+  struct Parked : ListNode<Parked, InParked> {
+    Parked(const std::function<bool()>& its, Asker who) : done(its), asker(who) {}
+    const std::function<bool()>& done;
+    const Asker asker;
+  };
+
+  bool drive_until(Entry& entry, const std::function<bool()>& done, std::optional<Time> deadline, Asker asker);
+  void wake_parked();
   void drive(std::unique_lock<EntryLock>& lock, const std::function<bool()>& done, std::optional<Time> deadline);
   bool idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::optional<Time> deadline);
   void yield(std::unique_lock<EntryLock>& lock, const Idle& idle);
@@ -107,7 +122,7 @@ class Progress {
   Driver driver_ = Driver::none;
   bool asleep_ = false;  // the driver is in `Waiter::wait`, without the lock
   WakeList wakes_;       // the driver's
-  int parked_ = 0;
+  List<Parked, InParked> parked_;
   std::condition_variable_any baton_;
 
   List<Waitable, InUnattended> unattended_;

@@ -39,20 +39,23 @@ Work::Work(std::shared_ptr<detail::Engine> engine, std::unique_ptr<detail::Waita
   if (!waitable_->finished()) engine_->progress().leave_unattended(*waitable_);
 }
 
-// The operation is over: its outcome becomes the Work's.
-void Work::finish() {
+// The operation is over: its outcome becomes the Work's. The engine, which may be nobody else's any more, goes to
+// `last`, to outlive the caller's entry.
+void Work::finish(std::shared_ptr<detail::Engine>& last) {
   const auto over = std::move(waitable_);
   engine_->progress().attend(*over);
   status_ = over->status();
   if (over->error()) std::rethrow_exception(over->error());
+  last = std::move(engine_);
 }
 
 void Work::wait() {
   if (!waitable_) return;
+  std::shared_ptr<detail::Engine> last;
   Progress::Entry entry(engine_->progress());
   engine_->progress().attend(*waitable_);
   engine_->progress().finish(entry, *waitable_);
-  finish();
+  finish(last);
 }
 
 void Work::wait_on(CudaStream stream) {
@@ -78,15 +81,16 @@ void Work::wait_on(CudaStream stream) {
 
 bool Work::wait_for(std::chrono::nanoseconds duration) {
   if (!waitable_) return true;
+  std::shared_ptr<detail::Engine> last;
   Progress::Entry entry(engine_->progress());
-  const auto until = engine_->clock().now() + duration;
+  const auto until = detail::after(engine_->clock().now(), duration);
   if (waitable_->deadline && *waitable_->deadline <= until) {
     engine_->progress().finish(entry, *waitable_);
   } else if (!engine_->progress().until(
-                 entry, [this] { return waitable_->finished(); }, until)) {
+                 entry, [this] { return waitable_->finished(); }, until, Progress::Asker::any_thread)) {
     return false;
   }
-  finish();
+  finish(last);
   return true;
 }
 
@@ -154,7 +158,7 @@ std::size_t Work::wait_for_any(std::span<Work> works) {
   }
   {
     Progress::Entry entry(engine.progress());
-    if (!engine.progress().until(entry, look, deadline)) {
+    if (!engine.progress().until(entry, look, deadline, Progress::Asker::any_thread)) {
       for (std::size_t i = 0; i < works.size(); ++i) {
         if (works[i].valid() && works[i].waitable_->deadline == deadline) found = i;
       }

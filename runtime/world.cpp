@@ -69,6 +69,7 @@ World::World(const Identity& identity, const Config& config)
 }
 
 World::~World() {
+  engine_.progress().end_help();
   const bool unwinding = std::uncaught_exceptions() > exceptions_;
   if (unwinding) {
     Notice notice;

@@ -49,11 +49,14 @@ SharedMemory SharedMemory::create(std::size_t bytes) {
   Descriptor descriptor(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor) fail(errno, "memfd_create");
   // Unlike a first touch, which would kill the process, this says when there is no memory.
-  int refused = 0;
-  do {
-    refused = ::posix_fallocate(descriptor.get(), 0, static_cast<off_t>(bytes));
-  } while (refused == EINTR);
-  if (refused != 0) fail(refused, "posix_fallocate");
+  // Piece by piece: what a signal interrupts the system gives back, and a profiler's come every millisecond.
+  constexpr std::size_t kPiece = std::size_t{256} << 10;
+  for (std::size_t at = 0; at < bytes;) {
+    const std::size_t piece = std::min(kPiece, bytes - at);
+    const int refused = ::posix_fallocate(descriptor.get(), static_cast<off_t>(at), static_cast<off_t>(piece));
+    if (refused == 0) at += piece;
+    if (refused != 0 && refused != EINTR) fail(refused, "posix_fallocate");
+  }
   if (::fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0) fail(errno, "sealing shared memory");
   return SharedMemory(std::move(descriptor), bytes);
 }

@@ -67,6 +67,7 @@ Task run_lane(P& port, int index, const Body& body, const Lane& lane, LaneJoin& 
     co_await task;
   } catch (...) {
     join.fail(std::current_exception());
+    port.lane_failed(std::current_exception());
   }
   auto arrival = join.arrive();
   co_await arrival;

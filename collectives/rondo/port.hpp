@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <utility>
 
 #include <rondo/task.hpp>
@@ -47,12 +48,14 @@ enum class Side : std::uint8_t { left, right };
 ///   ranges.
 /// - `scratch(count)` is memory that lives until the operation ends; each call returns a new range.
 /// - `lane(i)` is the same port with messages matched among themselves: concurrent pipelines use one each. The port
-///   that the operation starts with is lane 0; all lanes share rank, buffers and scratch.
+///   that the operation starts with is lane 0; all lanes share rank, buffers and scratch. `lane_failed(why)` is told at
+///   once of a lane that ends by an exception: another one may wait for what it, on this rank or on others, does not
+///   send any more.
 /// - Failure is an exception from `co_await`, and fails every other message of the same collective too. Destroying
 ///   an awaitable that has not completed withdraws it: its range is not touched afterwards.
 template <typename P>
 concept Port = std::move_constructible<P> &&
-    requires(P& port, const Range& range, int rank, Side side, std::size_t count) {
+    requires(P& port, const Range& range, int rank, Side side, std::size_t count, std::exception_ptr why) {
   { port.rank() } -> std::convertible_to<int>;
   { port.size() } -> std::convertible_to<int>;
   { port.in_place() } -> std::convertible_to<bool>;
@@ -65,6 +68,7 @@ concept Port = std::move_constructible<P> &&
   port.reduce(range, range, range, side);
   port.finish(range);
   { port.lane(rank) } -> std::same_as<P>;
+  port.lane_failed(why);
 };
 
 /// The awaitables of a port, by name.

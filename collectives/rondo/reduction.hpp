@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -100,9 +102,9 @@ std::uint64_t hash_of_type() {
 
 template <typename T>
 T load(const std::byte* from) {
-  T element;
-  std::memcpy(static_cast<void*>(&element), from, sizeof(T));
-  return element;
+  std::array<std::byte, sizeof(T)> bytes;
+  std::memcpy(bytes.data(), from, sizeof(T));
+  return std::bit_cast<T>(bytes);
 }
 
 /// Two operands of a callable, in the form that compilers vectorise. Elements are loaded and stored bytewise, since

@@ -21,6 +21,7 @@ class SimulatedPort {
     return {Buffer::scratch, 0, count};
   }
   SimulatedPort lane(int index) const { return {*network_, rank_, index}; }
+  void lane_failed(const std::exception_ptr&) {}
 
   Send send(const Range& range, int to) {
     return {*network_, rank_, range.count == 0 ? 0 : network_->send(rank_, to, lane_, range.count)};

@@ -19,7 +19,7 @@ class bfloat16 {
   constexpr explicit bfloat16(float value) : bits_(round(value)) {}
   template <typename Number>
   requires(std::integral<Number> || std::floating_point<Number>) constexpr explicit bfloat16(Number value)
-      : bfloat16(detail::round_to_odd(static_cast<double>(value))) {}
+      : bfloat16(detail::round_to_odd(detail::as_double(value))) {}
 
   static constexpr bfloat16 from_bits(std::uint16_t bits) {
     bfloat16 value{};

@@ -48,17 +48,17 @@ class buffer {
         count_(count) {}
 
   T* data() const noexcept { return static_cast<T*>(memory_.get()); }
-  std::size_t size() const noexcept { return count_; }
-  device_span<T> span(CudaStream stream = nullptr) const noexcept { return {data(), count_, stream}; }
+  std::size_t size() const noexcept { return memory_ ? count_ : 0; }  ///< 0 where it was moved from
+  device_span<T> span(CudaStream stream = nullptr) const noexcept { return {data(), size(), stream}; }
 
   /// All elements from the host's memory, or to it, for those who have no cudaMemcpy at hand: after what was queued on
   /// the stream before, and blocks until it is done. Throws Errc::invalid_argument where there are not as many elements
   /// on the host, Errc::cuda where the driver refuses.
   void copy_from(std::span<const T> host, CudaStream stream = nullptr) {
-    detail::copy_from(memory_, count_ * sizeof(T), std::as_bytes(host), stream);
+    detail::copy_from(memory_, size() * sizeof(T), std::as_bytes(host), stream);
   }
   void copy_to(std::span<T> host, CudaStream stream = nullptr) const {
-    detail::copy_to(memory_, count_ * sizeof(T), std::as_writable_bytes(host), stream);
+    detail::copy_to(memory_, size() * sizeof(T), std::as_writable_bytes(host), stream);
   }
 
  private:

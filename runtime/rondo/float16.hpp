@@ -19,7 +19,7 @@ class float16 {
   constexpr explicit float16(float value) : bits_(round(value)) {}
   template <typename Number>
   requires(std::integral<Number> || std::floating_point<Number>) constexpr explicit float16(Number value)
-      : float16(detail::round_to_odd(static_cast<double>(value))) {}
+      : float16(detail::round_to_odd(detail::as_double(value))) {}
 
   static constexpr float16 from_bits(std::uint16_t bits) {
     float16 value{};

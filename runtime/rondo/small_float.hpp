@@ -71,5 +71,26 @@ constexpr float round_to_odd(double value) {
   return std::bit_cast<float>(bits | 1U);
 }
 
+/// The same of a number that a double may not hold exactly: it has bits to spare, too.
+template <typename Number>
+constexpr double as_double(Number value) {
+  if constexpr (std::integral<Number> && sizeof(Number) > 4) {
+    // Of 64 bits a double has room for all but the last 11.
+    constexpr Number kRest = (Number{1} << 11) - 1;
+    constexpr Number kExact = Number{1} << 53;
+    const bool is_exact = value <= kExact && (std::unsigned_integral<Number> || value >= Number{0} - kExact);
+    if (!is_exact && (value & kRest) != 0) value = static_cast<Number>((value & ~kRest) | (kRest + 1));
+  }
+  const auto nearest = static_cast<double>(value);
+  if constexpr (std::same_as<Number, long double>) {
+    const auto back = static_cast<long double>(nearest);
+    const auto bits = std::bit_cast<std::uint64_t>(nearest);
+    if (back == value || value != value || bits % 2 != 0) return nearest;
+    const bool away_from_zero = (back > value) == (value > 0);
+    return std::bit_cast<double>(away_from_zero ? bits - 1 : bits + 1);
+  }
+  return nearest;
+}
+
 }  // namespace detail
 }  // namespace rondo

@@ -79,6 +79,7 @@ class MemoryPort {
   void reduce(const Range& own, const Range& other, const Range& into, Side side);
   void finish(const Range& range);
   MemoryPort lane(int index) const { return {*network_, rank_, index}; }
+  void lane_failed(const std::exception_ptr&) {}
 
  private:
   MemoryNetwork* network_;

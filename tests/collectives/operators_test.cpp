@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <complex>
 #include <cstddef>
 #include <cstdint>
@@ -207,6 +209,62 @@ TEST_CASE("a callable that throws on one rank ends the collective on all", "[col
     require(text.find("no sum today") != std::string::npos, "got: " + text);
   });
   for (const auto& outcome : outcomes) CHECK(outcome.error == "");
+}
+
+TEST_CASE("callables that throw on two ranks in different chunks end the collective on both",
+          "[collectives][operators]") {
+  Config config;
+  config.timeout = std::chrono::seconds(20);
+  config.transport = Transport::tcp;
+  const Algorithm algorithm = GENERATE(Algorithm::ring, Algorithm::tree);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto outcomes = try_ranks(
+      2,
+      [algorithm](Communicator& world) {
+        // In chunks of 2: one of the block that one rank of a ring adds up, in one lane, one of the other's in the
+        // other.
+        std::vector<int> data{-1, 1, 1, 1, 1, 1, -1, 1};
+        all_reduce(world, std::span(data), commuting([&](int a, int b) -> int {
+                     if (a < 0) throw std::domain_error("no sum today");
+                     return a + b;
+                   }),
+                   {.algorithm = algorithm, .chunk_bytes = 2 * sizeof(int)});
+      },
+      config);
+  for (const Outcome& outcome : outcomes) CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("no sum today"));
+  CHECK(std::chrono::steady_clock::now() - begin < *config.timeout);
+}
+
+namespace {
+
+struct Saturating : Sum {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return std::min<T>(static_cast<T>(a + b), 5);
+  }
+};
+
+struct Celsius {
+  explicit Celsius(int of) : degrees(of) {}
+  int degrees;
+};
+
+}  // namespace
+
+TEST_CASE("an operator derived from a predefined one is one's own", "[collectives][operators]") {
+  run_ranks(3, [](Communicator& world) {
+    int value = 3;
+    all_reduce(world, std::span(&value, 1), Saturating{});
+    require(value == 5, "got " + std::to_string(value));
+  });
+}
+
+TEST_CASE("elements need no constructor without arguments", "[collectives][operators]") {
+  run_ranks(3, [](Communicator& world) {
+    Celsius value(world.rank());
+    all_reduce(world, std::span(&value, 1), [](Celsius a, Celsius b) { return Celsius(a.degrees + b.degrees); });
+    require(value.degrees == 3, "got " + std::to_string(value.degrees));
+  });
 }
 
 TEST_CASE("all ranks get the same bits of a floating-point sum", "[collectives][operators]") {

@@ -212,6 +212,15 @@ void nothing_on_either_side(Communicator& world) {
       second.wait();
       first.wait();
     });
+    // Of the first it turns out that all is on the host, and the second, on devices, does not wait for it.
+    const any_span<float> nothing;
+    Work first = is_silent ? igather(world, nothing, nothing, counts, 2)
+                           : igather(world, any(part->host()), any(gathered->host()), counts, 2);
+    Work second =
+        is_silent ? iall_to_all(world, nothing, nothing, sent, received)
+                  : iall_to_all(world, cut(any(in->device()), sent), cut(any(out->device()), received), sent, received);
+    second.wait();
+    first.wait();
   }
 }
 

@@ -104,6 +104,17 @@ Launched::Ended launch_with(int ranks, std::vector<std::string> options) {
 
 }  // namespace
 
+TEST_CASE("ranks meet by the process that started them, in scripts of their own, too", "[process][meeting]") {
+  std::string script = "unset RONDO_RANK RONDO_SIZE RONDO_JOB_ID PMI_JOBID SLURM_JOB_ID\n";
+  for (const std::string rank : {"0", "1", "2"}) {
+    script += "MPI_LOCALRANKID=" + rank + " MPI_LOCALNRANKS=3 PMI_SIZE=3 PMI_RANK=" + rank +
+              " sh -c 'sh -c \"" MEETING_RANK "; true\"; true' &\n";
+  }
+  Launched launched({}, {"sh", "-c", script + "wait"});
+  launched.end_input();
+  check_met(launched.wait(), 3);
+}
+
 TEST_CASE("ranks meet by torchrun's variables, set by hand", "[process][meeting]") {
   const int port = own_port();
   check_met(

@@ -129,6 +129,26 @@ TEST_CASE("a double is rounded once, not by way of float", "[runtime][float16]")
   CHECK(bfloat16(-1.0 - 0x1p-8 - 0x1p-40).bits() == 0xbf81);
 }
 
+TEST_CASE("what a double has no room for is rounded once, too", "[runtime][float16]") {
+  // 2^62 + 2^54 is a tie of bfloat16; the 1 above or below it is lost in a double, yet decides.
+  constexpr std::int64_t kTie = (std::int64_t{1} << 62) + (std::int64_t{1} << 54);
+  CHECK(float(bfloat16(kTie)) == 0x1p62F);
+  CHECK(float(bfloat16(kTie + 1)) == 0x1p62F + 0x1p55F);
+  CHECK(float(bfloat16(-kTie - 1)) == -0x1p62F - 0x1p55F);
+  CHECK(float(bfloat16(-kTie + 1)) == -0x1p62F);
+  CHECK(float(bfloat16(std::numeric_limits<std::int64_t>::min())) == -0x1p63F);
+  constexpr std::uint64_t kHigh = (std::uint64_t{1} << 63) + (std::uint64_t{1} << 55);
+  CHECK(float(bfloat16(kHigh)) == 0x1p63F);
+  CHECK(float(bfloat16(kHigh + 1)) == 0x1p63F + 0x1p56F);
+  CHECK(float(bfloat16(kHigh - 1)) == 0x1p63F);
+  if (std::numeric_limits<long double>::digits > 60) {
+    CHECK(bfloat16(1.0L + 0x1p-8L + 0x1p-60L).bits() == 0x3f81);
+    CHECK(bfloat16(-1.0L - 0x1p-8L - 0x1p-60L).bits() == 0xbf81);
+    CHECK(bfloat16(1.0L + 0x1p-8L - 0x1p-60L).bits() == 0x3f80);
+    CHECK(float16(1.0L + 0x1p-11L + 0x1p-60L).bits() == 0x3c01);
+  }
+}
+
 TEST_CASE("the edges of float16 are where IEEE 754 puts them", "[runtime][float16]") {
   CHECK(float16(65504.0F).bits() == 0x7bff);
   CHECK(float16(65519.99F).bits() == 0x7bff);

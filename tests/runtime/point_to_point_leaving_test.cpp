@@ -106,6 +106,139 @@ TEST_CASE("a message that was matched by a receive from any rank is not waited f
   CHECK_FALSE(outcomes[2].failed());
 }
 
+TEST_CASE("who waits for a message from any rank hears when all others have left", "[runtime][p2p][errors]") {
+  const bool probes = GENERATE(false, true);
+  Config config;
+  config.timeout = 20s;
+  const auto outcomes = try_ranks(
+      3,
+      [&](Communicator& world) {
+        int value = 0;
+        if (world.rank() == 2) return world.send(std::span(&value, 1), 0);
+        if (world.rank() == 1) return;
+        require(world.recv(std::span(&value, 1), any_source).source == 2, "there was one message");
+        if (probes) return static_cast<void>(world.probe());
+        world.recv(std::span(&value, 1), any_source);
+      },
+      config);
+  CHECK(outcomes[0].code == Errc::peer_failed);
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("all other ranks have left"));
+}
+
+TEST_CASE("a rank that has left is missed while another is still being connected to", "[runtime][p2p][errors]") {
+  Config config;
+  config.timeout = 20s;
+  std::atomic<bool> heard = false;
+  std::array<Outcome, 3> outcomes;
+  const auto ends = try_ranks(
+      3,
+      [&](Communicator& world) {
+        int value = 0;
+        if (world.rank() == 1) return;
+        if (world.rank() == 2) {
+          while (!heard) std::this_thread::yield();  // away from the library, and so from who connects
+          return static_cast<void>(world.recv(std::span(&value, 1), 0));
+        }
+        Work sent = world.isend(std::span(&value, 1), 2);
+        try {
+          world.recv(std::span(&value, 1), 1);
+        } catch (const Error& error) {
+          outcomes[0] = {error.what(), error.code()};
+        }
+        heard = true;
+        sent.wait();
+      },
+      config);
+  CHECK(outcomes[0].code == Errc::peer_failed);
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("rank 1 has left"));
+  for (const Outcome& end : ends) CHECK(end.error == "");
+}
+
+TEST_CASE("a Work that was waited for does not keep its rank from leaving", "[runtime][p2p][errors]") {
+  Config config;
+  config.timeout = 20s;
+  std::atomic<bool> heard = false;
+  const auto outcomes = try_ranks(
+      2,
+      [&](Communicator& world) {
+        int value = 0;
+        if (world.rank() == 0) {
+          Work sent = world.isend(std::span(&value, 1), 1);
+          Work received = world.irecv(std::span(&value, 1), 1);
+          sent.wait();
+          require(received.wait_for(60s), "rank 1 sends it");
+          world = Communicator();
+          while (!heard) std::this_thread::yield();
+          return;
+        }
+        world.send(std::span(&value, 1), 0);
+        world.recv(std::span(&value, 1), 0);
+        const auto last = [&] { world.recv(std::span(&value, 1), 0); };
+        try {
+          last();
+        } catch (...) {
+          heard = true;
+          throw;
+        }
+      },
+      config);
+  CHECK(outcomes[1].code == Errc::peer_failed);
+  CHECK_FALSE(outcomes[0].failed());
+}
+
+TEST_CASE("a message that nobody received in a communicator that was destroyed with work unfinished goes with it",
+          "[runtime][p2p]") {
+  run_ranks(2, [](Communicator& world) {
+    int value = 0;
+    const auto data = std::span(&value, 1);
+    Communicator part = world.dup();
+    if (world.rank() == 1) {
+      for (const std::uint32_t tag : {4, 5, 6}) part.send(data, 0, Tag{tag});
+      barrier(world);
+      return;
+    }
+    Work unfinished = part.irecv(data, 1, Tag{9});
+    part.recv(data, 1, Tag{6});
+    part.recv(data, 1, Tag{4});  // its memory is kept for others, when that of 5 comes back
+    part = Communicator();
+    barrier(world);
+    bool failed = false;
+    try {
+      unfinished.wait();
+    } catch (const Error&) {
+      failed = true;
+    }
+    require(failed, "the communicator is gone");
+  });
+}
+
+TEST_CASE("a collective that waits for a rank which keeps another communicator than that fails on all",
+          "[runtime][errors]") {
+  Config config;
+  config.timeout = 20s;
+  std::array<Outcome, 2> heard;
+  const auto outcomes = try_ranks(
+      2,
+      [&](Communicator& world) {
+        Communicator part = world.dup();
+        int value = 0;
+        if (world.rank() == 1) {
+          world = Communicator();
+          return static_cast<void>(part.recv(std::span(&value, 1), 0));
+        }
+        try {
+          barrier(world);
+        } catch (const Error& error) {
+          heard[0] = {error.what(), error.code()};
+        }
+        part.send(std::span(&value, 1), 1);
+      },
+      config);
+  CHECK(heard[0].code == Errc::peer_failed);
+  CHECK_THAT(heard[0].error, Catch::Matchers::ContainsSubstring("rank 1 has destroyed the communicator"));
+  for (const Outcome& outcome : outcomes) CHECK(outcome.error == "");
+}
+
 TEST_CASE("a rank that leaves by an exception ends the others at once", "[runtime][p2p][errors]") {
   const auto outcomes = try_ranks(3, [](Communicator& world) {
     int value = 0;

@@ -176,3 +176,99 @@ TEST_CASE("who had no core when it was to drive hears of what comes all the same
   };
   run_ranks(2, body, config);
 }
+
+TEST_CASE("a thread goes on when its message is there, whatever another one of the rank still waits for",
+          "[runtime][progress]") {
+  constexpr int kWithout = 100'000;  // messages; where the thread has not gone on by then it waits for the other
+  Config config;
+  config.transport = Transport::tcp;
+  config.unexpected_bytes = std::size_t{1} << 30;
+  std::atomic<int> sent = 0;
+  std::atomic<bool> on = false;
+  int needed = 0;
+  run_ranks(
+      3,
+      [&](Communicator& world) {
+        int value = 0;
+        const auto data = std::span(&value, 1);
+        barrier(world);
+        if (world.rank() == 1) {
+          for (; !on && sent < kWithout; ++sent) world.send(data, 0, Tag{1});
+          needed = sent;
+          world.send(data, 0, Tag{3});
+          return barrier(world);
+        }
+        if (world.rank() == 2) {
+          while (sent < 1000) std::this_thread::yield();
+          world.send(data, 0, Tag{2});
+          return barrier(world);
+        }
+        std::thread other([&] {
+          int own = 0;
+          world.recv(std::span(&own, 1), 2, Tag{2});
+          on = true;
+        });
+        world.recv(data, 1, Tag{3});
+        other.join();
+        barrier(world);
+      },
+      config);
+  CHECK(needed < kWithout);
+}
+
+TEST_CASE("who is told to spin or to yield for long hears of its deadline all the same", "[runtime][progress]") {
+  Config config;
+  config.timeout = 500ms;
+  if (GENERATE(true, false)) {
+    config.yield = kHangs;
+  } else {
+    config.spin = kHangs;
+  }
+  std::atomic<bool> over = false;
+  const auto begin = Clock::now();
+  const auto outcomes = try_ranks(
+      2,
+      [&](Communicator& world) {
+        int value = 0;
+        if (world.rank() == 1) {
+          while (!over) std::this_thread::yield();
+          return;
+        }
+        try {
+          Work never = world.irecv(std::span(&value, 1), 1);
+          require(!never.wait_for(1ms), "nothing was sent");
+          never.wait();
+        } catch (const Error&) {
+          over = true;
+          throw;
+        }
+      },
+      config);
+  CHECK(outcomes[0].code == Errc::timed_out);
+  CHECK(Clock::now() - begin < kHangs);
+}
+
+TEST_CASE("the longest time that there is means for ever", "[runtime][progress]") {
+  Config config;
+  config.timeout = std::chrono::nanoseconds::max();
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        int value = world.rank();
+        if (world.rank() == 0) std::this_thread::sleep_for(20ms);  // late
+        barrier(world, {.timeout = std::chrono::nanoseconds::max()});
+        Work received = world.irecv(std::span(&value, 1), 1 - world.rank());
+        if (world.rank() == 0) std::this_thread::sleep_for(20ms);
+        int given = 3;
+        Work sent = world.isend(std::span(&given, 1), 1 - world.rank());
+        require(received.wait_for(std::chrono::nanoseconds::max()), "it is sent");
+        sent.wait();
+        if (world.rank() == 0) {
+          std::this_thread::sleep_for(20ms);
+          world.send(std::span(&given, 1), 1);
+        } else {
+          world.recv(std::span(&value, 1), 0);
+        }
+      },
+      config);
+}

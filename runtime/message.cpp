@@ -333,9 +333,7 @@ bool ReceiveMessage::awaits(int member) const noexcept {
   return (state_ == State::posted ? peer_rank_ : status_.source) == member;
 }
 
-bool ReceiveMessage::never_comes() const noexcept {
-  return state_ == State::posted && peer_rank_ == any_source && group_.all_others_left();
-}
+bool ReceiveMessage::nobody_sends() const noexcept { return state_ == State::posted && group_.all_others_left(); }
 
 Error::Facts ReceiveMessage::facts() const {
   Error::Facts known = Message::facts();

@@ -151,7 +151,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   std::string describe() const override;
   std::string missing() const override;
   /// Unless this rank, which is about to wait for it, sends it: all others have left.
-  bool never_comes() const noexcept;
+  bool never_comes() const noexcept { return peer_rank_ == any_source && nobody_sends(); }
 
   bool matches(int source, std::uint64_t key) const noexcept {
     return (peer_rank_ == source || peer_rank_ == any_source) && ((key ^ key_) & key_mask_) == 0;
@@ -164,6 +164,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing, fetching, pulling, storing };
 
   void post();
+  bool nobody_sends() const noexcept;
   void withdraw() noexcept override;
   const char* called() const noexcept override { return "recv"; }
   /// The matched message does not fit: completes with the reason. False: it fits.

@@ -139,7 +139,7 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
       continue;
     }
     idle.moved();
-    wake_parked();
+    if (!parked_.empty()) wake_parked();
     if (moves % kMovesPerTick == 0) {
       const Time now = clock_.now();
       if (now >= next_tick) {

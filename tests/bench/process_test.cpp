@@ -351,7 +351,8 @@ TEST_CASE("what is measured becomes rules", "[bench][process]") {
 }
 
 TEST_CASE("a choice is explained, and its alternatives measured", "[bench][process]") {
-  const Outcome outcome = bench("--explain scatter --size 4K --ranks 2 --path tcp --measure --rounds 1 --seconds 0.005");
+  const Outcome outcome =
+      bench("--explain scatter --size 4K --ranks 2 --path tcp --measure --rounds 1 --seconds 0.005");
   INFO(outcome.output);
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.output, ContainsSubstring("scatter of 4K: 2 ranks") && ContainsSubstring("why: rule "));

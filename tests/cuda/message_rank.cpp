@@ -140,7 +140,8 @@ void copied(Communicator& world) {
   refused(rondo::Errc::invalid_argument, wanted("copy_from"), [&] { buffer.copy_from(host); });
   refused(rondo::Errc::invalid_argument, wanted("copy_to"), [&] { buffer.copy_to(host); });
   Buffer().copy_to({});
-  const Buffer elsewhere = std::move(buffer);
+  Buffer& left = buffer;
+  const Buffer elsewhere = std::move(left);
   require(buffer.size() == 0 && buffer.span().size() == 0, "nothing is left in what was moved from");
   refused(rondo::Errc::invalid_argument, "got 99 bytes of the host's memory, wanted 0",
           [&] { buffer.copy_from(host); });

@@ -32,12 +32,12 @@ TEST_CASE("a rank is called by more others at once than it lets in before they s
           return sent.wait();
         }
         while (calling < kRanks - 1) std::this_thread::yield();
-        int sum = 0;
+        int total = 0;
         for (int i = 1; i < kRanks; ++i) {
           world.recv(std::span(&value, 1), any_source);
-          sum += value;
+          total += value;
         }
-        require(sum == kRanks * (kRanks - 1) / 2, "some did not come");
+        require(total == kRanks * (kRanks - 1) / 2, "some did not come");
       },
       config);
 }

@@ -121,14 +121,29 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
 
 constexpr const char* kAllOthersLeft = "all other ranks have left";
 
+// Whether who waits for any rank has nobody left to wait for. What a rank has sent itself is delivered by then.
+class Alone {
+ public:
+  explicit Alone(const Group& group) : group_(group) {}
+  bool operator()() const {
+    return group_.all_others_left() && group_.engine().clock().now() - since_ >= std::chrono::milliseconds(20);
+  }
+
+ private:
+  const Group& group_;
+  const detail::Time since_ = group_.engine().clock().now();
+};
+
 // Drives until the messages are complete. Throws the first failure; at the deadline all that are not complete fail.
 template <typename... Messages>
-void complete(Progress::Entry& entry, Engine& engine, Messages&... messages) {
-  const auto over = [&] { return ((messages.done() || messages.never_comes()) && ...); };
+void complete(Progress::Entry& entry, Group& group, Messages&... messages) {
   if (!(messages.done() && ...)) {
+    const Engine& engine = group.engine();
+    const Alone alone(group);
+    const auto over = [&] { return ((messages.done() || (messages.awaits_any() && alone())) && ...); };
     const auto& timeout = engine.settings().timeout;
     const auto deadline = timeout ? std::optional(detail::after(engine.clock().now(), *timeout)) : std::nullopt;
-    if (!engine.progress().until(entry, over, deadline, Progress::Asker::any_thread)) {
+    if (!group.engine().progress().until(entry, over, deadline, Progress::Asker::any_thread)) {
       (messages.fail(detail::timed_out(messages)), ...);
     } else if (!(messages.done() && ...)) {
       (messages.fail(messages.error_of(Errc::peer_failed, kAllOthersLeft)), ...);
@@ -148,13 +163,13 @@ bool send_now(Group& group, int to, Tag tag, ElementType type, std::span<const s
 void send_in_turn(Progress::Entry& entry, Group& group, int to, Tag tag, ElementType type,
                   std::span<const std::byte> data) {
   SendMessage message(group, to, tag, type, data);
-  complete(entry, group.engine(), message);
+  complete(entry, group, message);
 }
 
 Status receive_in_turn(Progress::Entry& entry, Group& group, int from, Tag tag, ElementType type,
                        std::span<std::byte> data) {
   ReceiveMessage message(group, from, tag, type, data);
-  complete(entry, group.engine(), message);
+  complete(entry, group, message);
   return message.status();
 }
 
@@ -295,7 +310,7 @@ Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType 
   if (send_now(group, to, tag, out_type, out)) return receive(entry, group, from, tag, in_type, in);
   ReceiveMessage received(group, from, tag, in_type, in);
   SendMessage sent(group, to, tag, out_type, out);
-  complete(entry, *engine_, received, sent);
+  complete(entry, group, received, sent);
   return received.status();
 }
 
@@ -306,9 +321,10 @@ Status Communicator::probe(int from, Tag tag) {
   group.check();
   const detail::Unexpected* found = nullptr;
   const detail::Peer* const peer = from == any_source ? nullptr : &engine_->peer(group.world_rank(from));
+  const Alone alone(group);
   const auto look = [&] {
     found = group.find_unexpected(from, tag);
-    return found || group.poisoned() || (peer ? peer->gone() && !engine_->suspected(*peer) : group.all_others_left());
+    return found || group.poisoned() || (peer ? engine_->has_left(*peer) : alone());
   };
   const auto& timeout = engine_->settings().timeout;
   const auto deadline = timeout ? std::optional(detail::after(engine_->clock().now(), *timeout)) : std::nullopt;

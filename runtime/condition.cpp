@@ -36,7 +36,7 @@ void Condition::find_leavers() {
   for (int member = 0; !done() && member < group().size(); ++member) {
     if (!awaits(member)) continue;
     const Peer& peer = engine.peer(group().world_rank(member));
-    if (peer.gone() && !engine.suspected(peer)) group().member_left(member, peer.cause());
+    if (engine.has_left(peer)) group().member_left(member, peer.cause());
   }
 }
 

@@ -134,6 +134,8 @@ class Engine {
   void peer_lost(Peer& peer, const std::string& cause);
   /// That has happened, and whether and how the peer died is about to be known: then all that concerns it fails.
   bool suspected(const Peer& peer) const noexcept;
+  /// It is gone, in order, or as all know.
+  bool has_left(const Peer& peer) const noexcept { return peer.gone() && !suspected(peer); }
   void peer_left(Peer& peer);
   void peer_unreachable(int world_rank, const std::string& cause);
   /// A rank that shares memory with this one rests, and must look up.

@@ -264,8 +264,7 @@ void Group::check_early_calls(const Operation& operation) {
 
 void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awaited) {
   if (failure_ || reported_) return;
-  Control* const control = engine_.control();
-  if (!control || control->descriptor() < 0) return poison(error);
+  if (!engine_.hears_of_failures()) return poison(error);
   Notice notice;
   notice.kind = Notice::Kind::failed;
   notice.rank = engine_.settings().rank;
@@ -275,7 +274,7 @@ void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awai
   notice.call.collective = parse_collective(error.facts().operation).value_or(Collective::none);
   notice.text = error.cause();
   notice.awaited = std::move(awaited);
-  control->tell(notice);
+  engine_.control()->tell(notice);
   reported_ = std::make_unique<Error>(error);
   // Who died must be told soon; who waited till the deadline has the time to hear for whom.
   const Engine::Settings& settings = engine_.settings();
@@ -303,11 +302,10 @@ void Group::poison(const Error& error) {
 }
 
 bool Group::all_others_left() const {
-  return size() > 1 && std::all_of(members_.begin(), members_.end(), [this](int other) {
-           if (other == engine_.settings().rank) return true;
-           const Peer& peer = engine_.peer(other);
-           return peer.gone() && !engine_.suspected(peer);
-         });
+  if (size() == 1 || awaits_verdict()) return false;
+  return std::all_of(members_.begin(), members_.end(), [this](int other) {
+    return other == engine_.settings().rank || engine_.has_left(engine_.peer(other));
+  });
 }
 
 void Group::member_left(int member, const std::string& cause) {

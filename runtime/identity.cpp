@@ -1,7 +1,5 @@
 #include "runtime/identity.hpp"
 
-#include <unistd.h>
-
 #include <array>
 #include <charconv>
 #include <optional>
@@ -352,7 +350,8 @@ Identity identify(const InitOptions& options, const Config& config, const Enviro
 }
 
 Identity identify(const InitOptions& options, const Config& config) {
-  return identify(options, config, process_environment(), process_facts());
+  const Environment environment = process_environment();
+  return identify(options, config, environment, process_facts(environment));
 }
 
 }  // namespace rondo::detail

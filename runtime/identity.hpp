@@ -28,7 +28,7 @@ struct ProcessFacts {
   unsigned uid = 0;
   int launcher = 0;  ///< its process, which names the job where it gives no id
 };
-ProcessFacts process_facts();
+ProcessFacts process_facts(const Environment& environment);
 
 /// The configuration that `options` and `environment` make together.
 Config configure(const InitOptions& options, const Environment& environment);

@@ -210,7 +210,7 @@ class Idle {
       return Step::look;
     }
     if (now - since_ < habits_.spin) return Step::spin;
-    const bool yields = now - since_ < habits_.spin + policy_.yield;
+    const bool yields = now - since_ - habits_.spin < policy_.yield;
     yielded_ = yields && !habits_.yields_are_long(now);
     if (yields && !yielded_ && !asleep_since_) asleep_since_ = now;
     return yielded_ ? Step::yield : Step::sleep;

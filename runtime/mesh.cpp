@@ -224,11 +224,16 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
       log_.warn("refused a connection: a process of another user called");
       continue;
     }
+    if (const auto oldest = oldest_stranger(); is_full() && oldest != accepted_.end()) accepted_.erase(oldest);
     accepted_.push_back(std::make_unique<Attempt>(
         Attempt{std::move(socket), Handshake::accept(terms(kAnyRank), key_), kAnyRank, false,
                 &listener == &unix_listener_, 1, engine_->clock().now(), ShmOffer(false, no_shared_memory()), ""}));
   }
   return accepted;
+}
+
+std::vector<std::unique_ptr<Mesh::Attempt>>::const_iterator Mesh::oldest_stranger() const {
+  return std::find_if(accepted_.begin(), accepted_.end(), is_stranger);
 }
 
 // Of those who have not said yet who they are there may be so many. The others wait in the listener's queue: a job may
@@ -238,13 +243,11 @@ bool Mesh::is_full() const {
          config_.half_open_limit;
 }
 
-// For one more; who has said nothing for long makes it.
-bool Mesh::has_room() {
+// For one more, if need be in the place of one that has said nothing for long.
+bool Mesh::has_room() const {
   if (!is_full()) return true;
-  const auto oldest = std::find_if(accepted_.begin(), accepted_.end(), is_stranger);
-  if (engine_->clock().now() - (*oldest)->since < kPatienceWithStrangers) return false;
-  accepted_.erase(oldest);
-  return true;
+  const auto oldest = oldest_stranger();
+  return oldest == accepted_.end() || engine_->clock().now() - (*oldest)->since >= kPatienceWithStrangers;
 }
 
 // Who calls a process that has no descriptor left hears at once that nothing comes of it. False: nobody calls.
@@ -390,7 +393,7 @@ void Mesh::failed(Attempt& attempt, const std::string& cause) {
 }
 
 void Mesh::watch(WakeList& wakes) const {
-  if (!is_full()) {
+  if (has_room()) {
     wakes.add(unix_listener_.get(), false);
     wakes.add(tcp_listener_.get(), false);
   }

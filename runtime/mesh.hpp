@@ -58,8 +58,9 @@ class Mesh final : public Connector {
   HandshakeTerms terms(int peer) const;
   std::size_t accept_from(const Descriptor& listener);
   static bool is_stranger(const std::unique_ptr<Attempt>& attempt);
+  std::vector<std::unique_ptr<Attempt>>::const_iterator oldest_stranger() const;
   bool is_full() const;
-  bool has_room();
+  bool has_room() const;
   bool turn_away(const Descriptor& listener, int error);
   std::string no_shared_memory() const;
   std::string no_shared_memory(const Attempt& attempt) const;

@@ -214,7 +214,7 @@ void ReceiveMessage::post() {
     group_.post(context, *this);
     if (peer_rank_ == any_source) return;
     const Peer& peer = engine.peer(group_.world_rank(peer_rank_));
-    if (peer.gone() && !engine.suspected(peer)) group_.member_left(peer_rank_, peer.cause());
+    if (engine.has_left(peer)) group_.member_left(peer_rank_, peer.cause());
     return;
   }
   if (peer_rank_ == any_source) engine.expect_any(-1);
@@ -332,8 +332,6 @@ bool ReceiveMessage::awaits(int member) const noexcept {
   if (state_ == State::storing) return false;
   return (state_ == State::posted ? peer_rank_ : status_.source) == member;
 }
-
-bool ReceiveMessage::nobody_sends() const noexcept { return state_ == State::posted && group_.all_others_left(); }
 
 Error::Facts ReceiveMessage::facts() const {
   Error::Facts known = Message::facts();

@@ -102,7 +102,7 @@ class SendMessage final : public Message, public Outgoing {
 
   std::string describe() const override;
   std::string missing() const override;
-  bool never_comes() const noexcept { return false; }
+  bool awaits_any() const noexcept { return false; }
   std::string advice() const override;
   /// What is queued on the stream from here on comes after the memory of a device has been read. False: it is not known
   /// yet when that will be. Throws Error.
@@ -150,8 +150,8 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   Error::Facts facts() const override;
   std::string describe() const override;
   std::string missing() const override;
-  /// Unless this rank, which is about to wait for it, sends it: all others have left.
-  bool never_comes() const noexcept { return peer_rank_ == any_source && nobody_sends(); }
+  /// Whoever sends first.
+  bool awaits_any() const noexcept { return peer_rank_ == any_source && state_ == State::posted; }
 
   bool matches(int source, std::uint64_t key) const noexcept {
     return (peer_rank_ == source || peer_rank_ == any_source) && ((key ^ key_) & key_mask_) == 0;
@@ -164,7 +164,6 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing, fetching, pulling, storing };
 
   void post();
-  bool nobody_sends() const noexcept;
   void withdraw() noexcept override;
   const char* called() const noexcept override { return "recv"; }
   /// The matched message does not fit: completes with the reason. False: it fits.

@@ -118,13 +118,12 @@ std::string Operation::describe(Duration waited) const {
 
 void Operation::watch(Time now) {
   const Engine::Settings& settings = group_.engine().settings();
-  Control* const control = group_.engine().control();
   const bool noticed = now - started_ >= settings.notice_after * (1LL << std::min(notices_, 30));
   if (noticed) {
     ++notices_;
     notice_due_ = true;
   }
-  if (!control || control->descriptor() < 0) {
+  if (!group_.engine().hears_of_failures()) {
     return take_absence("");
   }
   // Told again to have the hub's answer, and where the others would wrongly be blamed for what is over.

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -28,22 +30,25 @@ int parent_of(int process) {
 /// A script in which this rank was wrapped: it was given the rank's variables, and is not the launcher of a job within
 /// another one, which may have such variables, too.
 bool wraps(int process, const std::string& own) {
+  constexpr std::array kLaunchers{"mpiexec\n",      "mpirun\n",        "mpiexec.hydra\n",
+                                  "mpirun.hydra\n", "mpiexec.mpich\n", "mpirun.mpich\n"};
   const std::string name = read_of(process, "comm");
-  if (name.starts_with("hydra") || name.starts_with("mpi")) return false;
+  if (name.starts_with("hydra") || std::find(kLaunchers.begin(), kLaunchers.end(), name) != kLaunchers.end())
+    return false;
   const std::string given = '\0' + read_of(process, "environ");
   return given.find('\0' + own + '\0') != std::string::npos;
 }
 
-int launcher() {
+int launcher(const Environment& environment) {
   int process = ::getppid();
-  const char* const rank = std::getenv("PMI_RANK");
-  while (rank != nullptr && process > 1 && wraps(process, fmt::format("PMI_RANK={}", rank)))
-    process = parent_of(process);
+  const auto rank = environment.find("PMI_RANK");
+  if (rank == environment.end()) return process;
+  while (process > 1 && wraps(process, fmt::format("PMI_RANK={}", rank->second))) process = parent_of(process);
   return process;
 }
 
 }  // namespace
 
-ProcessFacts process_facts() { return {::geteuid(), launcher()}; }
+ProcessFacts process_facts(const Environment& environment) { return {::geteuid(), launcher(environment)}; }
 
 }  // namespace rondo::detail

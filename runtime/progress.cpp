@@ -99,7 +99,7 @@ bool Progress::drive_until(Entry& entry, const std::function<bool()>& done, std:
   return true;
 }
 
-// Those who wait for something that is there now.
+// All of them, as soon as one may go on.
 void Progress::wake_parked() {
   for (Parked* parked = parked_.head(); parked; parked = parked_.next(*parked)) {
     if (parked->asker == Asker::any_thread && !parked->done()) continue;

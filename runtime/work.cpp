@@ -39,23 +39,28 @@ Work::Work(std::shared_ptr<detail::Engine> engine, std::unique_ptr<detail::Waita
   if (!waitable_->finished()) engine_->progress().leave_unattended(*waitable_);
 }
 
-// The operation is over: its outcome becomes the Work's. The engine, which may be nobody else's any more, goes to
-// `last`, to outlive the caller's entry.
-void Work::finish(std::shared_ptr<detail::Engine>& last) {
+// The operation is over: its outcome becomes the Work's, and its error is returned. The engine, which may be nobody
+// else's any more, goes to `last`, to outlive the caller's entry, but not to go by an exception.
+std::exception_ptr Work::finish(std::shared_ptr<detail::Engine>& last) {
   const auto over = std::move(waitable_);
   engine_->progress().attend(*over);
   status_ = over->status();
-  if (over->error()) std::rethrow_exception(over->error());
   last = std::move(engine_);
+  return over->error();
 }
 
 void Work::wait() {
   if (!waitable_) return;
   std::shared_ptr<detail::Engine> last;
-  Progress::Entry entry(engine_->progress());
-  engine_->progress().attend(*waitable_);
-  engine_->progress().finish(entry, *waitable_);
-  finish(last);
+  std::exception_ptr error;
+  {
+    Progress::Entry entry(engine_->progress());
+    engine_->progress().attend(*waitable_);
+    engine_->progress().finish(entry, *waitable_);
+    error = finish(last);
+  }
+  last.reset();
+  if (error) std::rethrow_exception(error);
 }
 
 void Work::wait_on(CudaStream stream) {
@@ -82,15 +87,20 @@ void Work::wait_on(CudaStream stream) {
 bool Work::wait_for(std::chrono::nanoseconds duration) {
   if (!waitable_) return true;
   std::shared_ptr<detail::Engine> last;
-  Progress::Entry entry(engine_->progress());
-  const auto until = detail::after(engine_->clock().now(), duration);
-  if (waitable_->deadline && *waitable_->deadline <= until) {
-    engine_->progress().finish(entry, *waitable_);
-  } else if (!engine_->progress().until(
-                 entry, [this] { return waitable_->finished(); }, until, Progress::Asker::any_thread)) {
-    return false;
+  std::exception_ptr error;
+  {
+    Progress::Entry entry(engine_->progress());
+    const auto until = detail::after(engine_->clock().now(), duration);
+    if (waitable_->deadline && *waitable_->deadline <= until) {
+      engine_->progress().finish(entry, *waitable_);
+    } else if (!engine_->progress().until(
+                   entry, [this] { return waitable_->finished(); }, until, Progress::Asker::any_thread)) {
+      return false;
+    }
+    error = finish(last);
   }
-  finish(last);
+  last.reset();
+  if (error) std::rethrow_exception(error);
   return true;
 }
 

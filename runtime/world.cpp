@@ -39,7 +39,8 @@ IdlePolicy idle_policy(const Crowd& crowd, const Config& config) {
   IdlePolicy idle = IdlePolicy::for_ranks(crowd.ranks, crowd.cores);
   if (config.spin) {
     idle.spin = idle.least_spin = *config.spin;
-    idle.look = std::max(idle.look, Duration(*config.spin) / 1000);
+    constexpr Duration kMostBetweenLooks = std::chrono::milliseconds(20);
+    idle.look = std::clamp(Duration(*config.spin) / 1000, idle.look, kMostBetweenLooks);
   }
   idle.yield = config.yield;
   return idle;

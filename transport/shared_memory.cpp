@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <system_error>

@@ -83,8 +83,8 @@ std::string distance_lines(const Comparison& comparison) {
   std::string text;
   if (distance.least() > 0) {
     text = fmt::format(
-        "# a line of memory took {:.3f} us from core to core; in the second before {} of {} programs always over {:g} "
-        "times that\n",
+        "# a line of memory took {:.3f} us from core to core; when {} of {} programs started it took over {:g} times "
+        "that\n",
         distance.least(), distance.apart(), distance.settled() + distance.apart(), CoreDistance::kApart);
   }
   if (const std::size_t cells = unlike_cells(comparison.rows))

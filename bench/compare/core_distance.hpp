@@ -29,8 +29,8 @@ class CoreDistance {
   bool is_near(double found) const noexcept { return found <= kApart * least_; }
 
   double least() const noexcept { return least_; }
-  int settled() const noexcept;  ///< how often they were near
-  int apart() const noexcept;    ///< how often they were not, all the time
+  int settled() const noexcept;  ///< how often they were near then
+  int apart() const noexcept;    ///< how often they were not
 
  private:
   const Measure measure_;

@@ -204,12 +204,12 @@ constexpr Commuting<std::decay_t<Op>> commuting(Op&& op) {
 
 namespace detail {
 
-template <typename Op, typename... Others>
-inline constexpr bool is_any_of = (std::same_as<Op, Others> || ...);
+template <typename Op, typename... Known>
+concept OneOf = (std::same_as<Op, Known> || ...);
 
 /// Not what somebody derives from one: that is a callable of its own.
 template <typename Op>
-concept PredefinedOp = is_any_of<Op, Sum, Prod, Min, Max, Avg, Band, Bor, Bxor, Land, Lor>;
+concept PredefinedOp = OneOf<Op, Sum, Prod, Min, Max, Avg, Band, Bor, Bxor, Land, Lor>;
 
 template <typename Op, ReduceKind... Kinds>
 consteval bool is_one_of() {

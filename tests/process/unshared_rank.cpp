@@ -132,7 +132,14 @@ int run(std::string_view what, int rank) {
   if (what == "cgroup-before") use_memory(0);
   const bool later = what == "files" || what == "descriptors" || what == "memory" || what == "cgroup";
   if (later && (world.rank() == rank || what == "cgroup")) deny(what);
-  work(world);
+  try {
+    work(world);
+  } catch (const rondo::Error& error) {
+    // Nobody ends before all have said so: a launcher stops the others as soon as one has failed.
+    std::fprintf(stderr, "%s\n", error.what());
+    barrier(world);
+    return 1;
+  }
   return 0;
 }
 

@@ -125,6 +125,29 @@ TEST_CASE("who waits for a message from any rank hears when all others have left
   CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("all other ranks have left"));
 }
 
+TEST_CASE("a rank that all others have left still receives what it sends itself", "[runtime][p2p]") {
+  run_ranks(2, [](Communicator& world) {
+    if (world.rank() == 1) return;
+    int value = 0, given = 3;
+    try {
+      world.recv(std::span(&value, 1), 1);
+    } catch (const Error&) {
+      value = 1;
+    }
+    require(value == 1, "rank 1 sends nothing");
+    Work sent = world.isend(std::span(&given, 1), 0);
+    require(world.probe().source == 0, "it is its own");
+    world.recv(std::span(&value, 1), any_source);
+    require(value == 3, "another one came");
+    sent = world.isend(std::span(&given, 1), 0);
+    value = 0;
+    world.recv(std::span(&value, 1), any_source);
+    value = 0;
+    world.sendrecv(std::span(&given, 1), 0, std::span(&value, 1), any_source);
+    require(value == 3, "another one came");
+  });
+}
+
 TEST_CASE("a rank that has left is missed while another is still being connected to", "[runtime][p2p][errors]") {
   Config config;
   config.timeout = 20s;

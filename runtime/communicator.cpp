@@ -121,16 +121,19 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
 
 constexpr const char* kAllOthersLeft = "all other ranks have left";
 
-// Whether who waits for any rank has nobody left to wait for. What a rank has sent itself is delivered by then.
+// Whether who waits for any rank has nobody left to wait for. What this rank has sent itself is delivered by then.
 class Alone {
  public:
   explicit Alone(const Group& group) : group_(group) {}
   bool operator()() const {
-    return group_.all_others_left() && group_.engine().clock().now() - since_ >= std::chrono::milliseconds(20);
+    constexpr std::chrono::milliseconds kAtTheLeast{20};
+    const Engine& engine = group_.engine();
+    return group_.all_others_left() && engine.passes() != passes_ && engine.clock().now() - since_ >= kAtTheLeast;
   }
 
  private:
   const Group& group_;
+  const unsigned passes_ = group_.engine().passes();
   const detail::Time since_ = group_.engine().clock().now();
 };
 

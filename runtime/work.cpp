@@ -123,16 +123,17 @@ void Work::give_up() noexcept {
     return;
   }
   bool abandoned = false;
+  const std::shared_ptr<detail::Engine> engine = engine_;  // `wait` gives it away
   try {
     {
-      Progress::Entry entry(engine_->progress());
+      Progress::Entry entry(engine->progress());
       abandoned = !waitable_->finished() && std::uncaught_exceptions() > 0;
       if (abandoned) waitable_->abandon();
     }
     wait();
   } catch (const std::exception& error) {
     // Of what is given up the exception on its way tells.
-    if (!abandoned) engine_->log().warn("an operation that nobody waited for failed: {}", error.what());
+    if (!abandoned) engine->log().warn("an operation that nobody waited for failed: {}", error.what());
   }
 }
 

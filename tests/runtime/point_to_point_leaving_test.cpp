@@ -125,6 +125,26 @@ TEST_CASE("who waits for a message from any rank hears when all others have left
   CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("all other ranks have left"));
 }
 
+TEST_CASE("Works that fail are given up without a wait", "[runtime][p2p][errors]") {
+  Config config;
+  config.log_level = LogLevel::error;
+  const auto outcomes = try_ranks(
+      2,
+      [](Communicator& world) {
+        if (world.rank() == 1) return;
+        std::array<int, 3> values{};
+        const auto receive = [&](std::size_t i) { return world.irecv(std::span(&values.at(i), 1), 1); };
+        { const Work unfinished = receive(0); }
+        Work replaced = receive(1);
+        replaced = Work();
+        const Work other = receive(1);
+        Work waited = receive(2);
+        waited.wait();
+      },
+      config);
+  CHECK(outcomes[0].code == Errc::peer_failed);
+}
+
 TEST_CASE("a rank that all others have left still receives what it sends itself", "[runtime][p2p]") {
   run_ranks(2, [](Communicator& world) {
     if (world.rank() == 1) return;

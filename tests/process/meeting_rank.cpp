@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -49,6 +50,7 @@ long sleeps() {
 /// Whom rank 0 asks for a word, sends it; rank 0 waits for whoever does.
 void take_turns(rondo::Communicator& world) {
   constexpr int kTurns = 100;
+  constexpr std::chrono::milliseconds kLate{2};  // rank 0, who neither spins nor yields, sleeps by then
   const auto word = [](int& value) { return std::span(&value, 1); };
   constexpr std::chrono::seconds kLong{20};  // who is not woken looks twice a second
   const long before = sleeps();
@@ -58,6 +60,7 @@ void take_turns(rondo::Communicator& world) {
       int value = other;
       if (world.rank() == other) {
         world.recv(word(value), 0);
+        std::this_thread::sleep_for(kLate);
         world.send(word(value), 0);
       } else if (world.rank() == 0) {
         world.send(word(value), other);

@@ -137,6 +137,7 @@ void Engine::handle(const Notice& notice) {
 /// Others wait for this rank in a collective of a communicator: if it was destroyed here before that, they wait in
 /// vain.
 void Engine::tell_closed(const Notice& stalled) {
+  if (stalled.communicator == kWorldId && groups_.empty()) return;  // who leaves says goodbye
   const auto closed = closed_groups_.find(stalled.communicator);
   if (closed == closed_groups_.end() || closed->second.failed) return;
   const auto further = static_cast<std::int32_t>(static_cast<std::uint32_t>(stalled.number) - closed->second.done);

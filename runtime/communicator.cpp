@@ -121,28 +121,20 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
 
 constexpr const char* kAllOthersLeft = "all other ranks have left";
 
-// Whether who waits for any rank has nobody left to wait for. What this rank has sent itself is delivered by then.
-class Alone {
- public:
-  explicit Alone(const Group& group) : group_(group) {}
-  bool operator()() const {
-    constexpr std::chrono::milliseconds kAtTheLeast{20};
-    const Engine& engine = group_.engine();
-    return group_.all_others_left() && engine.passes() != passes_ && engine.clock().now() - since_ >= kAtTheLeast;
-  }
-
- private:
-  const Group& group_;
-  const unsigned passes_ = group_.engine().passes();
-  const detail::Time since_ = group_.engine().clock().now();
-};
+// Tells whether who waits for any rank has nobody left to wait for: once links have been polled, so that what this rank
+// has sent itself has come.
+auto alone_in(const Group& group) {
+  return [&group, passes = group.engine().passes()] {
+    return group.engine().passes() != passes && group.all_others_left();
+  };
+}
 
 // Drives until the messages are complete. Throws the first failure; at the deadline all that are not complete fail.
 template <typename... Messages>
 void complete(Progress::Entry& entry, Group& group, Messages&... messages) {
   if (!(messages.done() && ...)) {
     const Engine& engine = group.engine();
-    const Alone alone(group);
+    const auto alone = alone_in(group);
     const auto over = [&] { return ((messages.done() || (messages.awaits_any() && alone())) && ...); };
     const auto& timeout = engine.settings().timeout;
     const auto deadline = timeout ? std::optional(detail::after(engine.clock().now(), *timeout)) : std::nullopt;
@@ -324,7 +316,7 @@ Status Communicator::probe(int from, Tag tag) {
   group.check();
   const detail::Unexpected* found = nullptr;
   const detail::Peer* const peer = from == any_source ? nullptr : &engine_->peer(group.world_rank(from));
-  const Alone alone(group);
+  const auto alone = alone_in(group);
   const auto look = [&] {
     found = group.find_unexpected(from, tag);
     return found || group.poisoned() || (peer ? engine_->has_left(*peer) : alone());

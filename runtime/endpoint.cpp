@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <system_error>
 
 #include <asio/io_context.hpp>
 #include <fmt/format.h>
@@ -133,6 +135,22 @@ Descriptor listen_on_name(const std::string& abstract_name) {
   sockaddr_un address{};
   const socklen_t length = unix_address(abstract_name, address);
   return open_listener(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), length, "unix:@" + abstract_name);
+}
+
+asio::ip::tcp::endpoint bound_to(int socket) {
+  asio::ip::tcp::endpoint endpoint;
+  auto length = static_cast<socklen_t>(endpoint.capacity());
+  if (::getsockname(socket, endpoint.data(), &length) != 0) {
+    throw Error(Errc::system, "cannot tell the port of a listening socket: " + std::generic_category().message(errno));
+  }
+  endpoint.resize(length);
+  return endpoint;
+}
+
+bool same_user(int socket) {
+  ucred other{};
+  socklen_t length = sizeof other;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == ::geteuid();
 }
 
 socklen_t unix_address(const std::string& abstract_name, sockaddr_un& address) {

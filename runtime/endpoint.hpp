@@ -43,6 +43,11 @@ Descriptor listen_on(const asio::ip::tcp::endpoint& endpoint);
 /// The same on an abstract Unix name (no file).
 Descriptor listen_on_name(const std::string& abstract_name);
 
+/// Where a socket is bound, its port too where the system has chosen it. Throws Error{system}.
+asio::ip::tcp::endpoint bound_to(int socket);
+/// Who is at the other end of a Unix socket, as the kernel says: an abstract name can be taken by anybody on the host.
+bool same_user(int socket);
+
 /// Fills in the address of an abstract Unix name and returns its length. Throws Error{bad_configuration}.
 socklen_t unix_address(const std::string& abstract_name, sockaddr_un& address);
 

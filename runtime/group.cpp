@@ -304,7 +304,8 @@ void Group::poison(const Error& error) {
 bool Group::all_others_left() const {
   if (size() == 1 || awaits_verdict()) return false;
   return std::all_of(members_.begin(), members_.end(), [this](int other) {
-    return other == engine_.settings().rank || engine_.has_left(engine_.peer(other));
+    const Peer& peer = engine_.peer(other);
+    return other == engine_.settings().rank ? peer.link()->flushed() : engine_.has_left(peer);
   });
 }
 

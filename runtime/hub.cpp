@@ -27,13 +27,6 @@ namespace {
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // when the system has no descriptor left, say
 constexpr int kAcceptBurst = 16;
 
-asio::ip::tcp::endpoint local_endpoint(int socket) {
-  asio::ip::tcp::endpoint endpoint;
-  auto length = static_cast<socklen_t>(endpoint.capacity());
-  ::getsockname(socket, endpoint.data(), &length);
-  return endpoint;
-}
-
 /// Who is at the other end, as far as the system knows; nothing where it is another user's process.
 std::optional<std::string> remote_name(int socket) {
   asio::ip::tcp::endpoint endpoint;
@@ -82,7 +75,7 @@ std::string Hub::listen_tcp(const std::string& host, std::uint16_t port) {
   for (std::size_t i = 0;; ++i) {
     try {
       Descriptor socket = listen_on(endpoints[i]);
-      const auto bound = local_endpoint(socket.get());
+      const auto bound = bound_to(socket.get());
       listen(socket.release());
       return to_string(bound);
     } catch (const Error& error) {

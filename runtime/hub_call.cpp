@@ -1,8 +1,5 @@
 #include "runtime/hub_call.hpp"
 
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -11,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/deadline_wait.hpp"
+#include "runtime/endpoint.hpp"
 #include "transport/system_errors.hpp"
 
 namespace rondo::detail {
@@ -24,13 +22,6 @@ int connect_until(DeadlineWait& wait, int socket, const sockaddr* address, sockl
   int error = 0;
   socklen_t size = sizeof error;
   return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-/// An abstract name can be taken by anybody on the host: only our own user's processes are asked.
-bool same_user(int socket) {
-  ucred owner{};
-  socklen_t size = sizeof owner;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0 && owner.uid == ::geteuid();
 }
 
 std::string ending_text(int error) {

@@ -4,7 +4,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -45,23 +44,6 @@ asio::ip::tcp::endpoint local_endpoint(const Config& config, const std::string& 
   return {local_address.empty() ? asio::ip::make_address("127.0.0.1") : asio::ip::make_address(local_address), 0};
 }
 
-// Who is at the other end of a Unix socket, as the kernel says; matters where there is no key to prove it.
-bool same_user(const Descriptor& socket) {
-  ucred other{};
-  socklen_t length = sizeof other;
-  return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == ::geteuid();
-}
-
-asio::ip::tcp::endpoint bound_to(const Descriptor& listener) {
-  asio::ip::tcp::endpoint endpoint;
-  auto length = static_cast<socklen_t>(endpoint.capacity());
-  if (::getsockname(listener.get(), endpoint.data(), &length) != 0) {
-    throw Error(Errc::system, "cannot tell the port of a listening socket: " + std::generic_category().message(errno));
-  }
-  endpoint.resize(length);
-  return endpoint;
-}
-
 }  // namespace
 
 /// One connection being made, by us or by another rank.
@@ -94,7 +76,7 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
   const bool one_host = identity.local_size == identity.size;
   if (config.transport == Transport::tcp || (config.transport == Transport::automatic && !one_host)) {
     tcp_listener_ = listen_on(local_endpoint(config, local_address));
-    mine_.tcp = to_string(bound_to(tcp_listener_));
+    mine_.tcp = to_string(bound_to(tcp_listener_.get()));
   }
 }
 
@@ -174,7 +156,7 @@ Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) con
     return {};
   }
   // It would be refused there, too.
-  if (over_unix && !same_user(socket)) {
+  if (over_unix && !same_user(socket.get())) {
     cause = "it is another user's";
     return {};
   }
@@ -220,7 +202,7 @@ std::size_t Mesh::accept_from(const Descriptor& listener) {
     if (!socket && turn_away(listener, errno)) continue;
     if (!socket) return accepted;
     ++accepted;
-    if (&listener == &unix_listener_ && !same_user(socket)) {
+    if (&listener == &unix_listener_ && !same_user(socket.get())) {
       log_.warn("refused a connection: a process of another user called");
       continue;
     }

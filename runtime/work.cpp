@@ -39,27 +39,21 @@ Work::Work(std::shared_ptr<detail::Engine> engine, std::unique_ptr<detail::Waita
   if (!waitable_->finished()) engine_->progress().leave_unattended(*waitable_);
 }
 
-// The operation is over: its outcome becomes the Work's, and its error is returned. The engine, which may be nobody
-// else's any more, goes to `last`, to outlive the caller's entry, but not to go by an exception.
-std::exception_ptr Work::finish(std::shared_ptr<detail::Engine>& last) {
-  const auto over = std::move(waitable_);
-  engine_->progress().attend(*over);
-  status_ = over->status();
-  last = std::move(engine_);
-  return over->error();
-}
-
 void Work::wait() {
   if (!waitable_) return;
-  std::shared_ptr<detail::Engine> last;
+  std::shared_ptr<detail::Engine> engine;
   std::exception_ptr error;
   {
     Progress::Entry entry(engine_->progress());
     engine_->progress().attend(*waitable_);
     engine_->progress().finish(entry, *waitable_);
-    error = finish(last);
+    // Its outcome becomes the Work's. The engine may be nobody else's any more.
+    const auto over = std::move(waitable_);
+    status_ = over->status();
+    error = over->error();
+    engine = std::move(engine_);
   }
-  last.reset();
+  engine.reset();  // not by the exception: that is no reason to leave
   if (error) std::rethrow_exception(error);
 }
 
@@ -86,21 +80,14 @@ void Work::wait_on(CudaStream stream) {
 
 bool Work::wait_for(std::chrono::nanoseconds duration) {
   if (!waitable_) return true;
-  std::shared_ptr<detail::Engine> last;
-  std::exception_ptr error;
   {
     Progress::Entry entry(engine_->progress());
     const auto until = detail::after(engine_->clock().now(), duration);
-    if (waitable_->deadline && *waitable_->deadline <= until) {
-      engine_->progress().finish(entry, *waitable_);
-    } else if (!engine_->progress().until(
-                   entry, [this] { return waitable_->finished(); }, until, Progress::Asker::any_thread)) {
-      return false;
-    }
-    error = finish(last);
+    const bool expires = waitable_->deadline && *waitable_->deadline <= until;
+    const auto finished = [this] { return waitable_->finished(); };
+    if (!expires && !engine_->progress().until(entry, finished, until, Progress::Asker::any_thread)) return false;
   }
-  last.reset();
-  if (error) std::rethrow_exception(error);
+  wait();
   return true;
 }
 

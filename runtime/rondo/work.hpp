@@ -62,7 +62,6 @@ class RONDO_EXPORT Work {
   friend RONDO_EXPORT std::size_t wait_any(std::span<Work> works);
 
   static std::size_t wait_for_any(std::span<Work> works);
-  std::exception_ptr finish(std::shared_ptr<detail::Engine>& last);
   void give_up() noexcept;
 
   std::shared_ptr<detail::Engine> engine_;

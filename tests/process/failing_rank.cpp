@@ -237,7 +237,8 @@ int run(const std::string& act, int victim, const std::string& fault) {
     });
   }
   pid_t process = ::getpid();
-  if (fault == "owner" || fault == "elsewhere") broadcast(world, std::span(&process, 1), victim);
+  if (fault == "owner") broadcast(world, std::span(&process, 1), victim);
+  Communicator after_all = fault == "elsewhere" ? world.dup() : Communicator();
   try {
     constexpr int kLastRound = 10;
     const int faulty_round = fault == "stop" ? 0 : 5;
@@ -258,8 +259,8 @@ int run(const std::string& act, int victim, const std::string& fault) {
       wait_until_others_ended();
       ::_exit(3);
     }
-    // Who destroys the communicator in which that one waits ends its call before its deadline does.
-    if (!faulty && fault == "elsewhere") wait_for_end_of(process);
+    // Who leaves ends the calls of those who wait for it before their deadlines do.
+    if (after_all) barrier(after_all, {.timeout = std::chrono::minutes(1)});
     return 1;
   }
 }

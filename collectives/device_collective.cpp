@@ -48,13 +48,25 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
     co_return;
   }
   work_.emplace(operation, turn_);
-  if (shares_memory(plan.algorithm) && has_direct_on_devices(plan, shares)) {
-    Task moved = run_direct_on_devices(*work_, memory_, plan, reduction, shares, done);
-    co_await moved;
-    if (!done) turn_.pass();
-    co_return;
-  }
-  done = true;
+  const bool direct = shares_memory(plan.algorithm) && has_direct_on_devices(plan, shares);
+  Task moved = direct ? run_direct_on_devices(*work_, memory_, plan, reduction, shares, done)
+                      : run_by_messages(operation, plan, reduction, shares, done);
+  co_await moved;
+  if (done) co_return;
+  work_.reset();  // of which a stream would get nothing
+  turn_.pass();
+}
+
+Task DeviceCollective::run_by_messages(Operation& operation, const Plan& plan, const DeviceReduction& reduction,
+                                       const std::vector<DeviceShare>& shares, bool& done) {
+  const auto rank = static_cast<std::size_t>(group_.rank());
+  const bool in_place = shares[rank].in_place != 0;
+  std::vector<std::uint8_t> can(shares.size());
+  can[rank] = maps_and_is_mapped(plan, shares[rank]) ? 1 : 0;
+  Task told = exchange(operation, 1, can);
+  co_await told;
+  done = std::find(can.begin(), can.end(), 0) == can.end();
+  if (!done) co_return;
   const Plan by_messages = shares_memory(plan.algorithm) ? decided(plan, memory_.element_bytes(), operation,
                                                                    group_.everybody(), Nearness::any, true)
                                                          : plan;
@@ -100,6 +112,18 @@ DeviceShare DeviceCollective::share(const Plan& plan, bool in_place, bool has_ke
   own.input = expose(moves.offered());
   own.output = expose(moves.got());
   return own;
+}
+
+bool DeviceCollective::maps_and_is_mapped(const Plan& plan, const DeviceShare& own) {
+  const DirectMoves moves(plan, group_.rank(), group_.size(), own.in_place != 0);
+  const auto is_exposed = [](const Range& range, const DevicePlace& place) {
+    return range.count == 0 || place.region != 0;
+  };
+  bool all = is_exposed(moves.offered(), own.input) && is_exposed(moves.got(), own.output);
+  for (int member = 0; member < group_.size() && all; ++member) {
+    all = member == group_.rank() || group_.engine().device_peers().maps(group_.world_rank(member));
+  }
+  return all;
 }
 
 DevicePlace DeviceCollective::expose(const Range& range) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <rondo/collective_call.hpp>
 #include <rondo/plan.hpp>
@@ -31,6 +32,12 @@ class DeviceCollective {
  private:
   DeviceReduction reduction_for(const Operation& operation, const Plan& plan);
   DeviceShare share(const Plan& plan, bool in_place, bool has_kernels);
+  /// By an algorithm by messages, where all ranks can map what they may need: otherwise pieces do better than messages
+  /// that come through the host one by one.
+  Task run_by_messages(Operation& operation, const Plan& plan, const DeviceReduction& reduction,
+                       const std::vector<DeviceShare>& shares, bool& done);
+  /// Others find all that this rank gives and gets, and it maps theirs.
+  bool maps_and_is_mapped(const Plan& plan, const DeviceShare& own);
   DevicePlace expose(const Range& range);
 
   Group& group_;

@@ -68,6 +68,16 @@ void free_parked(Engine& engine) {
   }
 }
 
+/// Gives up what collectives took for a while and nobody uses.
+void park_scratch(Engine& engine) {
+  rondo::detail::RankDevice::Opened* const device = engine.device().opened();
+  if (device == nullptr) return;
+  for (const auto& [bytes, address] : std::exchange(device->scratch, {})) {
+    engine.device().parked().push_back({address, bytes});
+    engine.device_peers().retire({address, bytes});
+  }
+}
+
 /// Where there is no memory left, what was given up comes back first.
 Allocation allocate_or_wait(Engine& engine, Progress::Entry& entry, std::size_t bytes, const char* operation) {
   const std::vector<Allocation>& parked = engine.device().parked();
@@ -80,7 +90,9 @@ Allocation allocate_or_wait(Engine& engine, Progress::Entry& entry, std::size_t 
       return engine.device().allocate(bytes, operation);
     } catch (const Error& error) {
       const bool is_full = error.facts().cuda_code == static_cast<int>(Result::out_of_memory);
-      if (!is_full || parked.empty() || !freed) throw;
+      if (!is_full || !freed) throw;
+      park_scratch(engine);
+      if (parked.empty()) throw;
     }
     drive_until(engine, entry, any_released);
     freed = any_released();

@@ -135,8 +135,9 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
 void DevicePeers::note_failure(int world_rank, Remote& remote, const cuda::CudaError& error) {
   remote.why_not = error.what();
   if (!remote.seen && means_unreachable(error.code())) {
-    return refuse(world_rank, remote,
-                  fmt::format("this process does not see its device (CUDA_VISIBLE_DEVICES): {}", error.what()));
+    remote.failures = kMostFailures;
+    remote.why_not = fmt::format("this process does not see its device (CUDA_VISIBLE_DEVICES): {}", error.what());
+    return stage_instead(fmt::format("rank {}: {}", world_rank, remote.why_not));
   }
   stage_instead(error.what());
   if (means_no_room(error.code()) || ++remote.failures < kMostFailures) return;

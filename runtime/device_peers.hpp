@@ -57,6 +57,8 @@ class DevicePeers {
   std::optional<cuda::ImportTable::Use> map(int world_rank, const DevicePlace& place, std::uint64_t bytes);
   /// Whether anything of theirs could be mapped and waited for; if not, the log says why.
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
+  /// As far as has been seen, memory of theirs can be mapped, too.
+  bool maps(int world_rank) { return reaches(world_rank) && remotes_.at(world_rank).failures < kMostFailures; }
   /// A rank that is reached writes here sooner than this one reads there. `is_ready`: its stream does not keep it from
   /// that. Where a device is shared no stream is to be waited for; the other's host is, to come to rondo.
   bool better_writes(int world_rank, bool is_ready) const {

@@ -1,6 +1,7 @@
 #include "runtime/rank_device.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -12,6 +13,9 @@
 
 namespace rondo::detail {
 namespace {
+
+/// The driver shares whole blocks of this size.
+constexpr std::size_t kBlock = std::size_t{2} << 20;
 
 Error refusal(Errc code, const char* operation, const std::string& cause) {
   return {code, cause, {-1, -1, operation, 0, 0, 0, {}}};
@@ -297,18 +301,20 @@ void RankDevice::give_up_events(std::uint64_t communicator) noexcept {
 
 std::shared_ptr<DeviceScratch> RankDevice::scratch(std::size_t bytes) {
   Opened& device = *opened_;
+  // So that those which grow from one collective to the next take what the one before had.
+  const std::size_t rounded = std::bit_ceil(std::max(bytes, kBlock));
   Allocation allocation;
-  if (const auto found = device.scratch.lower_bound(bytes); found != device.scratch.end()) {
+  if (const auto found = device.scratch.find(rounded); found != device.scratch.end()) {
     allocation = {found->second, found->first};
     device.scratch.erase(found);
   } else {
-    allocation = take(bytes);
+    allocation = take(rounded);
   }
-  const auto give_back = [&device](const DeviceScratch* over) {
-    device.scratch.emplace(over->memory.bytes, over->address);
+  const auto give_back = [&device, rounded](const DeviceScratch* over) {
+    device.scratch.emplace(rounded, over->address);
     delete over;
   };
-  std::shared_ptr<DeviceScratch> scratch(new DeviceScratch{allocation.address, bytes, {}}, give_back);
+  std::shared_ptr<DeviceScratch> scratch(new DeviceScratch{allocation.address, {}}, give_back);
   const cuda::Current current(device.context);
   scratch->memory = cuda::classify(device.context.driver(), allocation.address);
   return scratch;
@@ -335,8 +341,6 @@ RankDevice::Allocation RankDevice::allocate(std::size_t bytes, const char* opera
 }
 
 RankDevice::Allocation RankDevice::take(std::size_t bytes) {
-  // The driver shares whole blocks of this size.
-  constexpr std::size_t kBlock = std::size_t{2} << 20;
   const cuda::Driver& driver = opened_->context.driver();
   Allocation allocation;
   allocation.bytes = std::max<std::size_t>((bytes + kBlock - 1) / kBlock, 1) * kBlock;

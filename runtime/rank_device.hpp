@@ -59,7 +59,6 @@ struct OthersEnds {
 /// Memory of a device that a collective takes for a while.
 struct DeviceScratch {
   cuda::Address address = 0;
-  std::size_t bytes = 0;
   cuda::PointerFacts memory;
 };
 

@@ -98,6 +98,24 @@ void leaves_scratch(Communicator& world) {
   }
 }
 
+/// What collectives take for a while serves the next ones, also those that need a little more, and goes where no memory
+/// is left: the fourth time that some is taken, on all ranks alike.
+void scratch_is_given_up(Communicator& world) {
+  constexpr std::size_t kMost = 1'800'000;
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> data(world, kMost);
+  device.fill(address_of(data), kMost * sizeof(float), std::byte{0});
+  const auto reduce = [&](std::size_t count) {
+    all_reduce(world, data.span().subspan(0, count), sum, {Algorithm::recursive_doubling});
+  };
+  for (const std::size_t count : {std::size_t{1000}, kMost - 500'000, kMost}) reduce(count);
+  detail::RankDevice& own = CommunicatorAccess::engine(world)->device();
+  require(own.opened()->scratch.size() == 2, "as much as is needed is kept");
+  const cuda::buffer<float> more(world, 1000);
+  require(own.opened()->scratch.empty() && own.parked().empty(), "what is kept is given up");
+  reduce(kMost);
+}
+
 /// A call fails in its middle, and the device goes on: no event stays taken for want of what the others do not say any
 /// more, and what one of them still says does no harm.
 void events_come_back(Communicator& world) {
@@ -182,6 +200,7 @@ Acts collective_failures() {
       {"wait-is-refused-in-a-group", wait_is_refused_in_a_group},
       {"launch-fails", launch_fails},
       {"leaves-scratch", leaves_scratch},
+      {"scratch-is-given-up", scratch_is_given_up},
       {"events-come-back", events_come_back},
       {"late-is-named", late_is_named},
       {"one-is-on-the-host", one_is_on_the_host},

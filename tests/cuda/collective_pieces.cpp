@@ -175,12 +175,15 @@ void little_is_pinned(Communicator& world) {
     // Two pieces of what is given, two of what is got; and two that were kept, of what one of two ranks has of a piece.
     require(told_by_stand_in("rondo_stand_in_most_pinned") <= 5 * piece_bytes(world), "what is pinned");
   };
+  const Options by_messages{Algorithm::ring};
   both("all_reduce", all, [&](auto whole, auto) { all_reduce(world, whole, kPlus); });
+  both("all_reduce by messages", all, [&](auto whole, auto) { all_reduce(world, whole, sum, by_messages); });
   both("reduce", all, [&](auto whole, auto) { reduce(world, whole, kPlus, 0); });
   both("broadcast", all, [&](auto whole, auto) { broadcast(world, whole, 1); });
   both("scatter", part, [&](auto whole, auto own) { scatter(world, whole, own, 0); });
   both("gather", all, [&](auto whole, auto own) { gather(world, own, whole, 1); });
   both("all_gather", all, [&](auto whole, auto own) { all_gather(world, own, whole); });
+  both("all_gather by messages", all, [&](auto whole, auto own) { all_gather(world, own, whole, by_messages); });
   both("reduce_scatter", part, [&](auto whole, auto own) { reduce_scatter(world, whole, own, kPlus); });
   Both<std::int64_t> out(world, device, count * ranks, 7);
   all_to_all(world, all.device(), out.device());

@@ -140,6 +140,20 @@ TEST_CASE("a rank that has nothing in a collective by counts need not know wheth
 TEST_CASE("a collective on devices comes where its stream has it", "[cuda][collectives]") {
   const std::string act = GENERATE("in-order-on-the-device", "in-order-on-the-host");
   check_ranks(COLLECTIVE_RANK, 3, act);
+  check_ranks(COLLECTIVE_RANK, 3, act, {"RONDO_TRANSPORT=tcp"});
+}
+
+TEST_CASE("a collective that ranks would do on devices, and cannot, comes where its stream has it",
+          "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  const int allocations = GENERATE(0, 1, 3);
+  for (const char* const algorithm : {"automatic", "ring"}) {
+    const auto ended = run_ranks(
+        COLLECTIVE_RANK, 3, "in-order-on-the-device",
+        {fmt::format("FAKECUDA_MAPPABLE={}", allocations << 21), fmt::format("RONDO_ALGORITHM={}", algorithm)});
+    INFO(algorithm << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+  }
 }
 
 TEST_CASE("ranks of several devices map each other's, or take the way through the host",
@@ -173,10 +187,27 @@ TEST_CASE("ranks that see one device each do collectives on them", "[cuda][colle
   }
 }
 
+TEST_CASE("a rank that cannot map the memory of one that maps its own still waits for the other's device",
+          "[cuda][collectives][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string rank_1_cannot =
+      "CUDA_VISIBLE_DEVICES=$RONDO_RANK FAKECUDA_FAIL=$([ $RONDO_RANK = 0 ] || echo cuIpcOpenMemHandle:1:217)";
+  const auto ended = run_ranks_with_own(rank_1_cannot, COLLECTIVE_RANK, 2, "in-order-on-the-device",
+                                        {"FAKECUDA_DEVICES=2", "RONDO_ALGORITHM=ring", "RONDO_TIMEOUT=20"});
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err,
+             ContainsSubstring("rank 0: this process does not see its device (CUDA_VISIBLE_DEVICES): cuIpc"));
+}
+
 TEST_CASE("collectives on devices that can map less than they need", "[cuda][collectives][stand-in]") {
   if (!is_stand_in()) return;
   for (const int allocations : {0, 1, 3}) {
-    const auto ended = run_ranks(COLLECTIVE_RANK, 3, "all", {fmt::format("FAKECUDA_MAPPABLE={}", allocations << 21)});
+    const std::string mappable = fmt::format("FAKECUDA_MAPPABLE={}", allocations << 21);
+    const auto by_messages = run_ranks(COLLECTIVE_RANK, 3, "by-messages", {mappable});
+    INFO(by_messages.out << by_messages.err);
+    CHECK(by_messages.status == 0);
+    const auto ended = run_ranks(COLLECTIVE_RANK, 3, "all", {mappable});
     INFO(ended.out << ended.err);
     CHECK(ended.status == 0);
     // Without kernels nothing is mapped for sums, and three are enough.
@@ -314,7 +345,9 @@ TEST_CASE("a piece stays on the host until the device has it", "[cuda][collectiv
 }
 
 TEST_CASE("collectives through the host pin little of it", "[cuda][collectives][stand-in]") {
-  if (is_stand_in()) check_in_pieces(2, "little-is-pinned", 1 << 18);
+  if (!is_stand_in()) return;
+  check_in_pieces(2, "little-is-pinned", 1 << 18);
+  check_in_pieces(2, "little-is-pinned", 1 << 18, {"RONDO_TRANSPORT=tcp"});
 }
 
 TEST_CASE("long collectives through the host wait for no stream of others", "[cuda][collectives]") {

@@ -185,6 +185,12 @@ TEST_CASE("what a device writes that hangs is no part of a later message", "[cud
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("where no memory of the device is left, collectives give up what they keep of it",
+          "[cuda][refusals][stand-in]") {
+  if (is_stand_in() && HAS_KERNELS)
+    check_ranks(COLLECTIVE_RANK, 2, "scratch-is-given-up", {"FAKECUDA_FAIL=cuMemAlloc:4:2"});
+}
+
 TEST_CASE("a copy to the host that the driver refuses is an error, and the next one goes",
           "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;

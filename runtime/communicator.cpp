@@ -27,6 +27,8 @@ using detail::SendMessage;
 
 namespace {
 
+constexpr const char* kAllOthersLeft = "all other ranks have left";
+
 // A point-to-point message that its caller waits for later.
 template <typename Kind>
 class MessageWork final : public detail::Waitable {
@@ -48,7 +50,10 @@ class MessageWork final : public detail::Waitable {
     }
   }
   bool order(CudaStream stream) override { return message_.order(stream); }
-  void expire(detail::Time) override { message_.fail(detail::timed_out(message_)); }
+  bool in_vain() const override { return message_.awaits_any() && message_.group().all_others_left(); }
+  void expire(detail::Time) override {
+    message_.fail(in_vain() ? message_.error_of(Errc::peer_failed, kAllOthersLeft) : detail::timed_out(message_));
+  }
   void abandon() override { message_.fail(message_.error_of(Errc::peer_failed, "it was given up")); }
 
  private:
@@ -119,23 +124,12 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
               {group.rank(), -1, "sendrecv", 0, 0, 0, {}});
 }
 
-constexpr const char* kAllOthersLeft = "all other ranks have left";
-
-// Tells whether who waits for any rank has nobody left to wait for: once links have been polled, so that what this rank
-// has sent itself has come.
-auto alone_in(const Group& group) {
-  return [&group, passes = group.engine().passes()] {
-    return group.engine().passes() != passes && group.all_others_left();
-  };
-}
-
 // Drives until the messages are complete. Throws the first failure; at the deadline all that are not complete fail.
 template <typename... Messages>
 void complete(Progress::Entry& entry, Group& group, Messages&... messages) {
   if (!(messages.done() && ...)) {
     const Engine& engine = group.engine();
-    const auto alone = alone_in(group);
-    const auto over = [&] { return ((messages.done() || (messages.awaits_any() && alone())) && ...); };
+    const auto over = [&] { return ((messages.done() || (messages.awaits_any() && group.all_others_left())) && ...); };
     const auto& timeout = engine.settings().timeout;
     const auto deadline = timeout ? std::optional(detail::after(engine.clock().now(), *timeout)) : std::nullopt;
     if (!group.engine().progress().until(entry, over, deadline, Progress::Asker::any_thread)) {
@@ -316,10 +310,9 @@ Status Communicator::probe(int from, Tag tag) {
   group.check();
   const detail::Unexpected* found = nullptr;
   const detail::Peer* const peer = from == any_source ? nullptr : &engine_->peer(group.world_rank(from));
-  const auto alone = alone_in(group);
   const auto look = [&] {
     found = group.find_unexpected(from, tag);
-    return found || group.poisoned() || (peer ? engine_->has_left(*peer) : alone());
+    return found || group.poisoned() || (peer ? engine_->has_left(*peer) : group.all_others_left());
   };
   const auto& timeout = engine_->settings().timeout;
   const auto deadline = timeout ? std::optional(detail::after(engine_->clock().now(), *timeout)) : std::nullopt;

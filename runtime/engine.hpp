@@ -170,8 +170,6 @@ class Engine {
 
   /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.
   std::size_t poll(bool everything);
-  /// How often it was polled, as drivers do, for what is awaited.
-  unsigned passes() const noexcept { return passes_; }
   /// What is awaited, as the last poll found it.
   const Polled& polled() const noexcept { return polled_; }
   /// Some of it is to come by way of the system from ranks that have been sent something.

@@ -303,10 +303,10 @@ void Group::poison(const Error& error) {
 
 bool Group::all_others_left() const {
   if (size() == 1 || awaits_verdict()) return false;
-  return std::all_of(members_.begin(), members_.end(), [this](int other) {
-    const Peer& peer = engine_.peer(other);
-    return other == engine_.settings().rank ? peer.link()->flushed() : engine_.has_left(peer);
-  });
+  const int own = engine_.settings().rank;
+  const bool all = std::all_of(members_.begin(), members_.end(),
+                               [&](int other) { return other == own || engine_.has_left(engine_.peer(other)); });
+  return all && engine_.peer(own).link()->flushed();
 }
 
 void Group::member_left(int member, const std::string& cause) {

@@ -131,7 +131,7 @@ class Group {
   void poison(const Error& error);
   /// Messages with this member can no longer complete.
   void member_left(int member, const std::string& cause);
-  /// There were others, and nothing will come from them any more; and all that this rank has sent itself is underway.
+  /// There were others, and nothing will come from them any more; and all that this rank has sent itself has come.
   bool all_others_left() const;
   bool poisoned() const noexcept { return failure_ != nullptr; }
   std::exception_ptr failure() const noexcept { return failure_; }

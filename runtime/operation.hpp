@@ -38,7 +38,9 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   /// What is queued on the stream from here on comes after it, and its status is known. False: that cannot be said
   /// before it has finished.
   virtual bool order(CudaStream) { return false; }
-  /// The deadline has passed: ends it with `timed_out`.
+  /// What it waits for can come from nobody any more, so that waiting would only end at the deadline.
+  virtual bool in_vain() const { return false; }
+  /// The deadline has passed, or it is in vain: ends it with an error that says which.
   virtual void expire(Time now) = 0;
   /// It is given up by an exception that unwinds the caller.
   virtual void abandon() = 0;

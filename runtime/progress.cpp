@@ -110,7 +110,8 @@ void Progress::wake_parked() {
 
 void Progress::finish(Entry& entry, Waitable& waitable) {
   const auto finished = [&waitable] { return waitable.finished(); };
-  if (until(entry, finished, waitable.deadline, Asker::any_thread)) return;
+  const auto over = [&waitable] { return waitable.finished() || waitable.in_vain(); };
+  if (until(entry, over, waitable.deadline, Asker::any_thread) && finished()) return;
   waitable.expire(clock_.now());
   until(entry, finished, std::nullopt, Asker::any_thread);
 }

@@ -66,7 +66,9 @@ void Work::wait_on(CudaStream stream) {
     bool ordered = false;
     detail::naming(waitable_->rank(), -1, [&] {
       engine_->device().check_stream(stream, "wait_on");
-      const auto done = [&] { return waitable_->finished() || ordered || (ordered = waitable_->order(stream)); };
+      const auto done = [&] {
+        return waitable_->finished() || waitable_->in_vain() || ordered || (ordered = waitable_->order(stream));
+      };
       engine_->progress().until(entry, done, waitable_->deadline);
     });
     if (ordered) {
@@ -145,7 +147,7 @@ std::size_t Work::wait_for_any(std::span<Work> works) {
   std::size_t found = works.size();
   const auto look = [&] {
     for (std::size_t i = 0; i < works.size(); ++i) {
-      if (works[i].valid() && works[i].waitable_->finished()) found = i;
+      if (works[i].valid() && (works[i].waitable_->finished() || works[i].waitable_->in_vain())) found = i;
     }
     return found < works.size();
   };

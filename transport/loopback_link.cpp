@@ -82,6 +82,11 @@ class LoopbackLink::Pipe {
     return frame;
   }
 
+  bool empty() {
+    const std::lock_guard lock(mutex_);
+    return frames_.empty();
+  }
+
   void close_writer() noexcept {
     const std::lock_guard lock(mutex_);
     writer_gone_ = true;
@@ -164,6 +169,8 @@ std::size_t LoopbackLink::poll(Sink& sink) {
   }
   return moved;
 }
+
+bool LoopbackLink::flushed() const { return closed_ || (queue_.empty() && (out_ != in_ || in_->empty())); }
 
 void LoopbackLink::shut_down() noexcept { out_->close_writer(); }
 

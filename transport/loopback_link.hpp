@@ -24,7 +24,8 @@ class LoopbackLink final : public Link {
   void release(Outgoing& frame) override { queue_.replace(frame, nullptr); }
   void discard() override {}
   std::size_t poll(Sink& sink) override;
-  bool flushed() const override { return queue_.empty() || closed_; }
+  /// To itself: and delivered.
+  bool flushed() const override;
   void shut_down() noexcept override;
   bool drained() const override { return true; }
   int descriptor() const override;

@@ -70,7 +70,7 @@ class RONDO_EXPORT Communicator {
 
   /// Receives into `data`, which may be longer than the message. `from` may be `any_source`, `tag` may be `any_tag`.
   /// Throws Errc::truncated (the message is longer), Errc::type_mismatch, Errc::peer_failed (it has left, or died; of
-  /// any source, where that is waited for here and into memory of the host: all others have), Errc::timed_out.
+  /// any source: all others have), Errc::timed_out.
   template <typename T, std::size_t N>
   Status recv(std::span<T, N> data, int from, Tag tag = Tag{0}) {
     return recv_bytes(std::as_writable_bytes(data), type_of<T>(), from, tag);

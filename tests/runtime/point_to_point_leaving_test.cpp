@@ -107,7 +107,8 @@ TEST_CASE("a message that was matched by a receive from any rank is not waited f
 }
 
 TEST_CASE("who waits for a message from any rank hears when all others have left", "[runtime][p2p][errors]") {
-  const bool probes = GENERATE(false, true);
+  const std::string way = GENERATE(as<std::string>(), "recv", "probe", "wait", "wait_any");
+  INFO(way);
   Config config;
   config.timeout = 20s;
   const auto outcomes = try_ranks(
@@ -117,8 +118,10 @@ TEST_CASE("who waits for a message from any rank hears when all others have left
         if (world.rank() == 2) return world.send(std::span(&value, 1), 0);
         if (world.rank() == 1) return;
         require(world.recv(std::span(&value, 1), any_source).source == 2, "there was one message");
-        if (probes) return static_cast<void>(world.probe());
-        world.recv(std::span(&value, 1), any_source);
+        if (way == "recv") return static_cast<void>(world.recv(std::span(&value, 1), any_source));
+        if (way == "probe") return static_cast<void>(world.probe());
+        std::array works{world.irecv(std::span(&value, 1), any_source)};
+        way == "wait" ? works[0].wait() : static_cast<void>(wait_any(works));
       },
       config);
   CHECK(outcomes[0].code == Errc::peer_failed);
@@ -164,6 +167,12 @@ TEST_CASE("a rank that all others have left still receives what it sends itself"
     world.recv(std::span(&value, 1), any_source);
     value = 0;
     world.sendrecv(std::span(&given, 1), 0, std::span(&value, 1), any_source);
+    require(value == 3, "another one came");
+    value = 0;
+    Work received = world.irecv(std::span(&value, 1), any_source);
+    require(!received.wait_for(1ms), "nothing has been sent yet");
+    sent = world.isend(std::span(&given, 1), 0);
+    received.wait();
     require(value == 3, "another one came");
   });
 }

@@ -92,7 +92,7 @@ Task CollectiveOperation::on_device_or_host() {
   co_await on_devices;
   if (done) co_return;
   leave_shared_memory();
-  Task through_the_host = device_->staging().run(*this, plan_, reduction_);
+  Task through_the_host = device_->run_on_host(*this, plan_, reduction_);
   co_await through_the_host;
 }
 

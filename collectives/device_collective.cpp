@@ -26,13 +26,13 @@ bool rounds_every_step(const Plan& plan, ElementType type) {
 DeviceCollective::DeviceCollective(Group& group, const CollectiveCall& call, const Arguments& arguments)
     : group_(group),
       memory_(group.engine().device(), call, arguments, group.rank()),
-      turn_(group, to_string(call.collective).data()),
+      turn_(group, memory_, to_string(call.collective).data()),
       staging_(memory_) {}
 
 Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place, bool& done) {
   if (plan.algorithm == Algorithm::two_level) {
     group_.engine().device_peers().stage_as_apart();
-    turn_.pass();
+    turn_.pass_to_host();
     co_return;
   }
   const DeviceReduction reduction = reduction_for(operation, plan);
@@ -44,7 +44,7 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
     return share.has_device != 0 && (share.has_kernels != 0 || !reduces(plan.collective));
   });
   if (!can) {
-    turn_.pass();
+    turn_.pass_to_host();
     co_return;
   }
   work_.emplace(operation, turn_);
@@ -54,7 +54,7 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
   co_await moved;
   if (done) co_return;
   work_.reset();  // of which a stream would get nothing
-  turn_.pass();
+  turn_.pass_to_host();
 }
 
 Task DeviceCollective::run_by_messages(Operation& operation, const Plan& plan, const DeviceReduction& reduction,
@@ -77,6 +77,13 @@ Task DeviceCollective::run_by_messages(Operation& operation, const Plan& plan, c
   co_await moved;
   Task ended = work_->end();
   co_await ended;
+}
+
+Task DeviceCollective::run_on_host(Operation& operation, const Plan& plan, const Reduction& reduction) {
+  Task came = turn_.come(operation);
+  co_await came;
+  Task done = staging_.run(operation, plan, reduction);
+  co_await done;
 }
 
 DeviceReduction DeviceCollective::reduction_for(const Operation& operation, const Plan& plan) {
@@ -116,8 +123,8 @@ DeviceShare DeviceCollective::share(const Plan& plan, bool in_place, bool has_ke
 
 bool DeviceCollective::maps_and_is_mapped(const Plan& plan, const DeviceShare& own) {
   const DirectMoves moves(plan, group_.rank(), group_.size(), own.in_place != 0);
-  const auto is_exposed = [](const Range& range, const DevicePlace& place) {
-    return range.count == 0 || place.region != 0;
+  const auto is_exposed = [size = group_.size()](const Range& range, const DevicePlace& place) {
+    return range.count == 0 || place.region != 0 || size == 1;
   };
   bool all = is_exposed(moves.offered(), own.input) && is_exposed(moves.got(), own.output);
   for (int member = 0; member < group_.size() && all; ++member) {

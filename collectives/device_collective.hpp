@@ -24,7 +24,8 @@ class DeviceCollective {
 
   /// `done` stays false, on all ranks alike, where it is to be done on the host. Throws CudaError.
   Task run(Operation& operation, const Plan& plan, bool in_place, bool& done);
-  DeviceStaging& staging() noexcept { return staging_; }
+  /// On the host, after those before it that it depends on. `plan`, `reduction`: as DeviceStaging has them.
+  Task run_on_host(Operation& operation, const Plan& plan, const Reduction& reduction);
 
   /// What is queued on the stream from here on comes after it. False: that cannot be said yet.
   bool order(CudaStream stream) const;

@@ -40,7 +40,7 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event) {
   if (event->failure) std::rethrow_exception(event->failure);
 }
 
-DeviceTurn::DeviceTurn(Group& group, const char* operation) {
+DeviceTurn::DeviceTurn(Group& group, const DeviceMemory& memory, const char* operation) {
   RankDevice::Opened* const device = group.engine().device().opened();
   if (device == nullptr) return;
   try {
@@ -48,19 +48,39 @@ DeviceTurn::DeviceTurn(Group& group, const char* operation) {
   } catch (const cuda::CudaError& error) {
     throw error_of(error, operation);
   }
-  before = std::exchange(queue->ends, ends).lock();
+  if (const auto& given = memory.given()) own->given = {given->address, given->address + given->bytes};
+  if (const auto& got = memory.got()) own->got = {got->address, got->address + got->bytes};
+  own->before = std::exchange(queue->last, own).lock();
 }
 
 DeviceTurn::~DeviceTurn() {
   pass();
-  ends->over = true;
-  ends->before.reset();
+  end();
 }
 
-void DeviceTurn::pass() noexcept {
-  ends->all_queued = true;
-  if (before && !before->over) ends->before = std::move(before);
-  before.reset();
+Task DeviceTurn::come(Operation& operation) const {
+  const auto nobody = [](int) { return false; };
+  for (auto earlier = own->before; earlier; earlier = earlier->before) {
+    if (!own->on_host) {
+      Until queued(operation, IsOver<decltype(nobody)>{earlier->all_queued, nobody}, 1);
+      co_await queued;
+    }
+    if (!(own->on_host || earlier->on_host) || !own->depends_on(*earlier)) continue;
+    Until ended(operation, IsOver<decltype(nobody)>{earlier->over, nobody}, 1);
+    co_await ended;
+  }
+}
+
+void DeviceTurn::pass_to_host() noexcept {
+  own->on_host = true;
+  own->has_followed = false;
+  pass();
+}
+
+void DeviceTurn::end() noexcept {
+  own->over = true;
+  while (own->before && own->before->over) own->before = own->before->before;
+  if (queue && queue->last.lock() == own) queue->last = own->before;
 }
 
 DeviceWork::DeviceWork(Operation& operation, DeviceTurn& turn)
@@ -75,7 +95,7 @@ DeviceWork::DeviceWork(Operation& operation, DeviceTurn& turn)
 }
 
 DeviceWork::~DeviceWork() {
-  turn_.ends->given_up = true;
+  turn_.own->given_up = true;
   if (ended_ || !queued_) return;
   try {
     turn_.queue->copies.mark([held = held_](const std::exception_ptr&) {});
@@ -87,15 +107,13 @@ DeviceWork::~DeviceWork() {
 // Order.
 
 Task DeviceWork::follow(const DeviceMemory& memory, bool of_leader) {
-  turn_.ends->of_leader = of_leader;
-  if (turn_.before) {
-    const auto nobody = [](int) { return false; };
-    Until queued(operation_, IsOver<decltype(nobody)>{turn_.before->all_queued, nobody}, 1);
-    co_await queued;
-    // One leader does both in order.
-    if (turn_.before->of_leader && of_leader) turn_.ends->before = std::move(turn_.before);
-  }
+  turn_.own->of_leader = of_leader;
+  Task came = turn_.come(operation_);
+  co_await came;
   follow_streams(memory);
+  // One leader does both in order.
+  const auto& before = turn_.own->before;
+  if (!before || !before->of_leader || !of_leader) follow_row();
 }
 
 void DeviceWork::follow_streams(const DeviceMemory& memory) {
@@ -106,13 +124,18 @@ void DeviceWork::follow_streams(const DeviceMemory& memory) {
     driver.must(driver.cuStreamWaitEvent, stream(), buffer->before, 0U);
     followed_.push_back(buffer->before);
   }
-  for (auto before = std::move(turn_.before); before; before = before->before) {
-    if (before->over) continue;
+}
+
+void DeviceWork::follow_row() {
+  const cuda::Current current(device_.context);
+  for (auto earlier = turn_.own->before; earlier; earlier = earlier->has_followed ? nullptr : earlier->before) {
+    if (earlier->over || earlier->on_host) continue;
     (void)stream();  // on which it may still be under way
-    for (const auto& [world_rank, ticket] : before->ends) {
+    for (const auto& [world_rank, ticket] : earlier->ends) {
       if (peers_.reaches(world_rank)) peers_.events(world_rank).wait(ticket, stream(), world_rank);
     }
   }
+  turn_.own->has_followed = true;
 }
 
 Task DeviceWork::record(cuda::EventTicket& ticket, int users) {
@@ -153,7 +176,7 @@ void DeviceWork::ends_with(int member, cuda::EventTicket ticket) {
   const Wait wait{member, ticket, recorded_ + 1};
   if (is_done(wait)) return peers_.used(world_rank, ticket);
   waits_.push_back(wait);
-  turn_.ends->ends.push_back({world_rank, ticket});
+  turn_.own->ends.push_back({world_rank, ticket});
 }
 
 void DeviceWork::wait_for_end(int member, cuda::EventTicket ticket) {
@@ -256,15 +279,15 @@ bool DeviceWork::awaits(int member) const {
 }
 
 void DeviceWork::await_ends(const std::shared_ptr<DeviceEvent>& there) {
-  there->over = turn_.ends->ends.empty();
+  there->over = turn_.own->ends.empty();
   if (there->over) return;
   cuda::Copies::Copy nothing;
-  nothing.ready = [ends = turn_.ends, &peers = peers_] {
-    return std::all_of(ends->ends.begin(), ends->ends.end(), [&](const OthersEnds::End& end) {
+  nothing.ready = [own = turn_.own, &peers = peers_] {
+    return std::all_of(own->ends.begin(), own->ends.end(), [&](const CollectiveInRow::End& end) {
       return peers.reaches(end.world_rank) && peers.events(end.world_rank).done(end.ticket, end.world_rank);
     });
   };
-  nothing.given_up = [ends = turn_.ends] { return ends->given_up; };
+  nothing.given_up = [own = turn_.own] { return own->given_up; };
   nothing.ended = DeviceEvent::ended(there, held_);
   turn_.queue->copies.start(std::move(nothing));
 }
@@ -288,23 +311,22 @@ Task DeviceWork::end() {
     co_await done;
   }
   ended_ = true;
-  for (const auto& [world_rank, ticket] : std::exchange(turn_.ends->ends, {})) {
+  for (const auto& [world_rank, ticket] : std::exchange(turn_.own->ends, {})) {
     if (peers_.reaches(world_rank)) peers_.used(world_rank, ticket);
   }
-  turn_.ends->over = true;
-  turn_.ends->before.reset();
+  turn_.end();
   held_.reset();
 }
 
 bool DeviceWork::order(CudaStream stream) const {
-  if (!turn_.ends->all_queued || ended_) return false;
+  if (!turn_.own->all_queued || ended_) return false;
   try {
     if (last_ && !turn_.queue->copies.order(*last_, handle_of(stream))) return false;
-    for (const auto& [world_rank, ticket] : turn_.ends->ends) {
+    for (const auto& [world_rank, ticket] : turn_.own->ends) {
       if (!peers_.reaches(world_rank)) return false;
       peers_.events(world_rank).wait(ticket, handle_of(stream), world_rank);
     }
-    if (!turn_.ends->ends.empty()) operation_.group().engine().device().note_wait(stream);
+    if (!turn_.own->ends.empty()) operation_.group().engine().device().note_wait(stream);
     return true;
   } catch (const cuda::CudaError& error) {
     throw error_of(error, "wait_on");

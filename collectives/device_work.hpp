@@ -33,19 +33,25 @@ Task over(Operation& operation, std::shared_ptr<DeviceEvent> event);
 class DeviceTurn {
  public:
   /// At the call, when the device is opened, if there is one. Throws Error, naming the operation.
-  DeviceTurn(Group& group, const char* operation);
+  DeviceTurn(Group& group, const DeviceMemory& memory, const char* operation);
   ~DeviceTurn();
   DeviceTurn(const DeviceTurn&) = delete;
   DeviceTurn& operator=(const DeviceTurn&) = delete;
 
   /// There is a device.
   explicit operator bool() const noexcept { return queue != nullptr; }
-  /// Nothing more is queued: the next may come. It follows what this one has not followed.
-  void pass() noexcept;
+  /// To be awaited before anything is done: those before this one have been queued, and are over where it or they go
+  /// through the host and it depends on them.
+  Task come(Operation& operation) const;
+  /// Nothing more is queued: the next may come.
+  void pass() noexcept { own->all_queued = true; }
+  /// The same of one that goes through the host.
+  void pass_to_host() noexcept;
+  /// It is over: who comes next follows those before it.
+  void end() noexcept;
 
   std::shared_ptr<RankDevice::Opened::Queue> queue;
-  const std::shared_ptr<OthersEnds> ends = std::make_shared<OthersEnds>();
-  std::shared_ptr<const OthersEnds> before;  ///< of the collective before
+  const std::shared_ptr<CollectiveInRow> own = std::make_shared<CollectiveInRow>();
 };
 
 /// What one collective has this rank's device do: all in order on the stream of its communicator's collectives, where
@@ -71,7 +77,7 @@ class DeviceWork {
   // Order.
   /// All that follows comes after what the streams of the caller's buffers had been given, and after the communicator's
   /// collective before this one, on whatever device, for which it waits until that is queued everywhere. `of_leader`:
-  /// as OthersEnds says. To be awaited.
+  /// as CollectiveInRow says. To be awaited.
   Task follow(const DeviceMemory& memory, bool of_leader = false);
   /// A ticket for so many members: this point in what is queued. It says nothing where nothing has been queued; where
   /// all events are in use, waits for the device to come here, and it says nothing either.
@@ -129,6 +135,7 @@ class DeviceWork {
   bool is_done(const Wait& wait) const;
   bool awaits(int member) const;
   void follow_streams(const DeviceMemory& memory);
+  void follow_row();
   /// Asked by the host until the others' ends are there.
   void await_ends(const std::shared_ptr<DeviceEvent>& there);
   Task over_or_late(std::shared_ptr<DeviceEvent> event) const;

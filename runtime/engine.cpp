@@ -247,6 +247,7 @@ bool Engine::awaits_answer() const noexcept {
 }
 
 std::uint64_t Engine::finish_later(std::unique_ptr<Waitable> waitable) {
+  waitable->leave();
   later_[++last_later_] = std::move(waitable);
   return last_later_;
 }

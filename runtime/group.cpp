@@ -228,6 +228,12 @@ Error Group::more_than_asked(std::uint32_t number, const Call& call, int source)
       {rank_, source, std::string(to_string(call.collective)), number, 0, 0, {}});
 }
 
+const Operation* Group::oldest_of_a_thread() const noexcept {
+  Operation* oldest = operations_.head();
+  while (oldest && oldest->thread() == std::thread::id()) oldest = operations_.next(*oldest);
+  return oldest;
+}
+
 void Group::report_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted) {
   if (wanted == 0) return report_failure(more_than_asked(mine.number(), mine.call(), source));
   report_failure(Error(

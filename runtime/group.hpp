@@ -73,6 +73,8 @@ class Group {
   void pass_number(const Call& call) noexcept { remember(++last_number_, call); }
   void end(Operation& operation) noexcept { operations_.remove(operation); }
   Operation* oldest_operation() const noexcept { return operations_.head(); }
+  /// That a thread has not left.
+  const Operation* oldest_of_a_thread() const noexcept;
   /// Compares the call in a collective's frame with the call made here. False: they differ, and the group has failed.
   bool check_call(const FrameHeader& header, int source);
   /// The same for frames that came before the call was made.

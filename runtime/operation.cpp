@@ -35,7 +35,7 @@ void Operation::stamp(FrameHeader& header) const noexcept {
 void Operation::start() {
   thread_ = std::this_thread::get_id();
   started_ = group_.engine().clock().now();
-  const Operation* const running = group_.oldest_operation();
+  const Operation* const running = group_.oldest_of_a_thread();
   if (running && running->thread() != thread_) {
     throw Error(
         Errc::concurrent_use,

@@ -44,6 +44,8 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   virtual void expire(Time now) = 0;
   /// It is given up by an exception that unwinds the caller.
   virtual void abandon() = 0;
+  /// Its caller is done with it, and whoever calls next need not be the same thread.
+  virtual void leave() noexcept {}
 
   std::optional<Time> deadline;
 
@@ -70,6 +72,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   Group& group() const noexcept { return group_; }
   const Call& call() const noexcept { return call_; }
   std::uint32_t number() const noexcept { return number_; }
+  /// None, once that has left it.
   std::thread::id thread() const noexcept { return thread_; }
   Time started() const noexcept { return started_; }
 
@@ -80,6 +83,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   std::exception_ptr error() const noexcept override { return error_; }
   void expire(Time now) override;
   void abandon() override;
+  void leave() noexcept override { thread_ = {}; }
 
   /// It has failed here: the others are to hear of it, if they have not.
   void report(const std::exception_ptr& failure);

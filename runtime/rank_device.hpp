@@ -40,9 +40,10 @@ struct DeviceBuffer {
   bool given_up = false;                          ///< what still runs has nobody to tell
 };
 
-/// What others are yet to do for an operation, on their devices. Nothing of this rank's waits for it unasked: a device
-/// that waits for another process's work has to be given to this process first, only to find it done.
-struct OthersEnds {
+/// A collective on memory of devices, as those of its communicator that come after it see it.
+struct CollectiveInRow {
+  /// What others are yet to do for it, on their devices. Nothing of this rank's waits for it unasked: a device that
+  /// waits for another process's work has to be given to this process first, only to find it done.
   struct End {
     int world_rank;
     cuda::EventTicket ticket;
@@ -51,9 +52,24 @@ struct OthersEnds {
   bool all_queued = false;  ///< those are all
   bool over = false;        ///< and so is what this rank's queue had
   bool of_leader = false;   ///< the first rank of the communicator does all, on its queue
+  bool on_host = false;     ///< it goes through the host: nothing of it is queued for others to follow
   bool given_up = false;    ///< nobody asks any more
-  /// What this rank's queue need not follow, as the leader's does.
-  std::shared_ptr<const OthersEnds> before{};
+  /// Of this rank's memory.
+  struct Bytes {
+    bool overlaps(const Bytes& other) const noexcept { return begin < other.end && other.begin < end; }
+
+    cuda::Address begin = 0;
+    cuda::Address end = 0;
+  };
+  Bytes given, got;
+  /// The last before it that may not be over.
+  std::shared_ptr<const CollectiveInRow> before{};
+  bool has_followed = false;  ///< this rank's queue comes after all of those
+
+  /// One of the two writes what the other one needs.
+  bool depends_on(const CollectiveInRow& other) const noexcept {
+    return got.overlaps(other.got) || got.overlaps(other.given) || given.overlaps(other.got);
+  }
 };
 
 /// Memory of a device that a collective takes for a while.
@@ -153,7 +169,7 @@ class RankDevice {
 
       cuda::Copies copies;
       std::uint64_t communicator = 0;
-      std::weak_ptr<const OthersEnds> ends;  ///< of the last operation, as long as it is not over
+      std::weak_ptr<const CollectiveInRow> last;  ///< as long as it is not over
     };
     std::shared_ptr<Queue> queue_of(std::uint64_t communicator);
     std::vector<std::shared_ptr<Queue>> queues;  ///< as many as communicators have been at work at the same time

@@ -1,5 +1,9 @@
 #include "transport/handshake.hpp"
 
+#include <string.h>
+#include <sys/random.h>
+#include <sys/types.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -7,11 +11,8 @@
 #include <type_traits>
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-#include <openssl/rand.h>
-#include <openssl/sha.h>
+
+#include "transport/keyed_hash.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -65,11 +66,10 @@ std::array<char, 60> wire_id(const std::string& id) {
   std::array<char, 60> wire{};
   std::string text = id;
   if (id.size() > wire.size()) {
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
-    SHA256(reinterpret_cast<const unsigned char*>(id.data()), id.size(), hash.data());
+    const Hash whole = hash(std::as_bytes(std::span(id)));
     text.resize(27);
     text += '~';
-    for (std::size_t i = 0; i < 16; ++i) text += fmt::format("{:02x}", hash[i]);
+    for (std::size_t i = 0; i < 16; ++i) text += fmt::format("{:02x}", whole[i]);
   }
   std::copy(text.begin(), text.end(), wire.begin());
   return wire;
@@ -93,6 +93,11 @@ T wire_struct(std::span<const std::byte> bytes) {
 }
 
 /// What the other side says of us; anything that is no reason to refuse counts as garbage.
+void randomize(std::array<std::uint8_t, 32>& bytes) {
+  if (::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size())) return;
+  throw std::runtime_error("the system gives no random bytes for a job key or a handshake");
+}
+
 Verdict told_verdict(std::uint8_t wire) {
   const auto verdict = static_cast<Verdict>(wire);
   return wire > static_cast<std::uint8_t>(Verdict::pending) && verdict < Verdict::garbage ? verdict : Verdict::garbage;
@@ -100,13 +105,11 @@ Verdict told_verdict(std::uint8_t wire) {
 
 }  // namespace
 
-JobKey::~JobKey() { OPENSSL_cleanse(bytes.data(), bytes.size()); }
+JobKey::~JobKey() { ::explicit_bzero(bytes.data(), bytes.size()); }
 
 JobKey JobKey::random() {
   JobKey key;
-  if (RAND_priv_bytes(key.bytes.data(), static_cast<int>(key.bytes.size())) != 1) {
-    throw std::runtime_error("the system gives no random bytes for a job key");
-  }
+  randomize(key.bytes);
   key.present = true;
   return key;
 }
@@ -185,10 +188,9 @@ void Handshake::understand_claims() {
     awaiting_ = Turn::proof;
     return write_claims(Verdict::pending);
   }
-  const auto wanted_proof = proof_of("rondo handshake: acceptor");
-  if (CRYPTO_memcmp(input_.data() + sizeof claims, wanted_proof.data(), wanted_proof.size()) != 0) {
-    return refuse(Verdict::wrong_key);
-  }
+  Hash proof{};
+  std::memcpy(proof.data(), input_.data() + sizeof claims, proof.size());
+  if (!same(proof, proof_of("rondo handshake: acceptor"))) return refuse(Verdict::wrong_key);
   authenticated_ = true;
   awaiting_ = Turn::answer;
   write_proof(Verdict::pending);
@@ -209,10 +211,7 @@ void Handshake::understand_proof() {
     told_by_peer_ = true;
     return end(told_verdict(proof.verdict));
   }
-  const auto wanted_proof = proof_of("rondo handshake: initiator");
-  if (CRYPTO_memcmp(proof.proof.data(), wanted_proof.data(), wanted_proof.size()) != 0) {
-    return refuse(Verdict::wrong_key);
-  }
+  if (!same(proof.proof, proof_of("rondo handshake: initiator"))) return refuse(Verdict::wrong_key);
   authenticated_ = true;
   if (peer_.size != mine_.size) return refuse(Verdict::other_size);
   const bool in_world = peer_.rank >= 0 && peer_.rank < mine_.size && peer_.rank != mine_.rank;
@@ -244,13 +243,11 @@ void Handshake::write_claims(Verdict verdict) {
   claims.rank = mine_.rank;
   claims.peer = initiator_ ? mine_.peer : peer_.rank;
   claims.job_id = wire_id(mine_.job_id);
-  if (RAND_bytes(claims.nonce.data(), static_cast<int>(claims.nonce.size())) != 1) {
-    throw std::runtime_error("the system gives no random bytes for a handshake");
-  }
+  randomize(claims.nonce);
   append(output_, claims);
   append(transcript_, claims);
   if (initiator_) return;
-  std::array<std::uint8_t, 32> proof{};
+  Hash proof{};
   if (verdict == Verdict::pending) proof = proof_of("rondo handshake: acceptor");
   append(output_, proof);
 }
@@ -279,17 +276,12 @@ void Handshake::end(Verdict verdict) noexcept {
   awaiting_ = Turn::none;
 }
 
-std::array<std::uint8_t, 32> Handshake::proof_of(std::string_view direction) const {
-  std::array<std::uint8_t, 32> proof{};
-  if (!key_.present) return proof;
-  std::vector<std::uint8_t> spoken(direction.begin(), direction.end());
-  for (const std::byte b : transcript_) spoken.push_back(static_cast<std::uint8_t>(b));
-  unsigned length = 0;
-  if (HMAC(EVP_sha256(), key_.bytes.data(), static_cast<int>(key_.bytes.size()), spoken.data(), spoken.size(),
-           proof.data(), &length) == nullptr) {
-    throw std::runtime_error("libcrypto gives no HMAC-SHA-256");
-  }
-  return proof;
+Hash Handshake::proof_of(std::string_view direction) const {
+  if (!key_.present) return {};
+  const auto begin = std::as_bytes(std::span(direction));
+  std::vector<std::byte> spoken(begin.begin(), begin.end());
+  spoken.insert(spoken.end(), transcript_.begin(), transcript_.end());
+  return keyed_hash(std::as_bytes(std::span(key_.bytes)), spoken);
 }
 
 std::span<const std::byte> Handshake::output() const noexcept { return output_; }

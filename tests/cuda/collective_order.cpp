@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include <rondo/rondo.hpp>
 
 #include "cuda/staging.hpp"
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
@@ -134,6 +139,9 @@ void ahead_of_the_device(Communicator& world) {
   }
 }
 
+// Of which no kernel is.
+constexpr auto kOwnSum = [](std::int64_t a, std::int64_t b) { return a + b; };
+
 /// Of the same buffers one after the other, by whatever algorithm, and nobody waits between them.
 void in_a_row_by_any(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -151,6 +159,11 @@ void in_a_row_by_any(Communicator& world) {
       works.push_back(iall_reduce(world, data.span(stream_of(device)), sum, {algorithm}));
       product *= world.size();
     }
+    for (int i = 0; i < 2; ++i) {
+      works.push_back(iall_reduce(world, data.span(stream_of(device)), kOwnSum));
+      works.push_back(iall_reduce(world, data.span(stream_of(device)), sum));
+      product *= world.size() * world.size();
+    }
     wait_all(works);
     const std::vector<std::int64_t> wanted(kCount, product);
     const auto got = device.content(address_of(data), kCount * sizeof(std::int64_t));
@@ -158,13 +171,74 @@ void in_a_row_by_any(Communicator& world) {
   }
 }
 
+/// The last rank's device is late with its part of one collective; the next goes through the host, has nothing to do
+/// with it, and is over; the one after that gets what the first makes.
+void over_one_on_the_host(Communicator& world) {
+  constexpr std::size_t kCount = 2000;
+  const DeviceUnderTest device(own_device(world)), second(own_device(world)), other(own_device(world));
+  const std::vector<std::int64_t> ones(kCount, 1);
+  const cuda::buffer<std::int64_t> data(world, kCount), between(world, kCount), out(world, kCount);
+  for (const auto* buffer : {&data, &between, &out}) {
+    device.write(address_of(*buffer), std::as_bytes(std::span(ones)));
+  }
+  const auto reduce = [&](Algorithm algorithm) {
+    return iall_reduce(world, data.span(stream_of(device)), max, {algorithm});
+  };
+  reduce(Algorithm::sliced).wait();  // all is mapped
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  std::shared_ptr<detail::RankDevice::Opened::Queue> queue;
+  std::optional<HeldStream> held;
+  if (world.rank() == world.size() - 1) {
+    const detail::Progress::Entry entry(engine.progress());
+    queue = engine.device().opened()->queue_of(CommunicatorAccess::group(world, "").id());
+    held.emplace(second, queue->copies.stream());
+  }
+  Work first = iall_reduce(world, data.span(stream_of(device)), sum, {Algorithm::sliced});
+  iall_reduce(world, between.span(stream_of(other)), kOwnSum).wait();
+  Work last = iall_reduce(world, device_span<const std::int64_t>(data.span(stream_of(other))),
+                          out.span(stream_of(other)), sum, {Algorithm::direct});
+  for (int i = 0; i < 1000; ++i) require(!last.test(), "it was done before it could be");
+  barrier(world);
+  held.reset();
+  first.wait();
+  last.wait();
+  const std::vector<std::int64_t> wanted(kCount, std::int64_t{world.size()} * world.size());
+  const auto got = device.content(address_of(out), kCount * sizeof(std::int64_t));
+  require(std::equal(got.begin(), got.end(), std::as_bytes(std::span(wanted)).begin()), "the sum of sums");
+}
+
+/// What a stream waits for has been left by the thread that called it: another may call the next.
+void from_thread_to_thread(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const cuda::buffer<float> first(world, 1000), second(world, 1000);
+  for (const auto* buffer : {&first, &second}) device.fill(address_of(*buffer), 4000, std::byte{0});
+  HeldStream held(device);
+  iall_reduce(world, first.span(stream_of(device)), sum).wait_on(stream_of(device));
+  std::exception_ptr failure;
+  std::thread other([&] {
+    try {
+      iall_reduce(world, second.span(stream_of(device)), sum).wait_on(stream_of(device));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  other.join();
+  held.let_go();
+  device.stream.synchronize();
+  if (failure) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
 Acts collective_order() {
   return {
-      {"in-a-row-by-any", in_a_row_by_any},           {"in-order-on-the-device", in_order_on_the_device},
-      {"in-order-on-the-host", in_order_on_the_host}, {"late-devices", late_devices},
+      {"in-a-row-by-any", in_a_row_by_any},
+      {"in-order-on-the-device", in_order_on_the_device},
+      {"in-order-on-the-host", in_order_on_the_host},
+      {"late-devices", late_devices},
       {"ahead-of-the-device", ahead_of_the_device},
+      {"over-one-on-the-host", over_one_on_the_host},
+      {"from-thread-to-thread", from_thread_to_thread},
   };
 }
 

@@ -41,7 +41,23 @@ TEST_CASE("collectives of one communicator come one after the other, by whatever
     for (const char* const devices : {"FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=3"}) {
       check_ranks(COLLECTIVE_RANK, 3, "in-a-row-by-any", {devices, seed});
     }
+    if (!is_stand_in()) continue;
+    for (const char* const unmapped : {"FAKECUDA_PEERS=none", "FAKECUDA_MAPPABLE=4000000"}) {
+      const auto ended = run_ranks(COLLECTIVE_RANK, 3, "in-a-row-by-any", {"FAKECUDA_DEVICES=3", unmapped, seed});
+      INFO(unmapped << ": " << ended.out << ended.err);
+      CHECK(ended.status == 0);
+    }
   }
+}
+
+TEST_CASE("a collective comes after those before it over one that goes through the host",
+          "[cuda][collectives][stand-in]") {
+  if (!is_stand_in() || !HAS_KERNELS) return;
+  check_ranks(COLLECTIVE_RANK, 3, "over-one-on-the-host", {"FAKECUDA_DEVICES=3"});
+}
+
+TEST_CASE("what a stream waits for does not keep another thread from the next collective", "[cuda][collectives]") {
+  if (HAS_KERNELS) check_ranks(COLLECTIVE_RANK, 2, "from-thread-to-thread");
 }
 
 TEST_CASE("where all share a device the first rank does all, and the others nothing there",

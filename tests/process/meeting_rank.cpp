@@ -1,11 +1,15 @@
 // A rank that meets the others, adds up what they have, and says so: meeting_rank [METHOD RANK SIZE]. With MEETING_MODE
 // garbage it first writes what no rank sends to every socket on which it listens itself; with once it ends with status
 // 9 in the first attempt; with twice it makes a second world beside the first; with turns rank 0 hears of the others,
-// of each in turn, a hundred times, and says if it did not sleep for that, or not until somebody spoke.
+// of each in turn, a hundred times, and says if it did not sleep for that, or not until somebody spoke. With late the
+// process has given up libcrypto before it meets anybody, as at its end, and has a communicator until then.
+#include <dlfcn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -74,8 +78,24 @@ void take_turns(rondo::Communicator& world) {
   std::printf("%s, %s\n", slept >= kTurns ? "slept" : "did not sleep", woken ? "woken" : "not woken");
 }
 
+/// As at the end of a process that has used it. Not where it is built in.
+void give_up_libcrypto() {
+  using Digest = int(void*, const char*, const char*, const void*, std::size_t, unsigned char*, std::size_t*);
+  using Cleanup = void();
+  auto* const digest = reinterpret_cast<Digest*>(::dlsym(RTLD_DEFAULT, "EVP_Q_digest"));
+  auto* const cleanup = reinterpret_cast<Cleanup*>(::dlsym(RTLD_DEFAULT, "OPENSSL_cleanup"));
+  if (digest == nullptr || cleanup == nullptr) return;
+  std::array<unsigned char, 32> hash{};
+  digest(nullptr, "SHA256", nullptr, "", 0, hash.data(), nullptr);
+  cleanup();
+}
+
+rondo::Communicator until_exit;
+
 int run(const rondo::InitOptions& options, std::string_view mode) {
-  auto world = rondo::init(options);
+  rondo::Communicator here = rondo::init(options);
+  if (mode == "late") give_up_libcrypto();
+  rondo::Communicator& world = mode == "late" ? until_exit = std::move(here) : here;
   if (mode == "once" && std::string_view(std::getenv("RONDO_ATTEMPT")) == "0" && world.rank() == 1) std::_Exit(9);
   if (mode == "twice") (void)rondo::init(options);
   if (mode == "turns") take_turns(world);

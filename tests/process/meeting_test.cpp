@@ -147,6 +147,13 @@ TEST_CASE("ranks of one host that cannot share memory say why, each once, unless
   }
 }
 
+TEST_CASE("ranks meet and leave when libcrypto has been given up, as at the end of their processes",
+          "[process][meeting]") {
+  const auto ended = launch({"-n", "4", "-x", "MEETING_MODE=late", "--no-prefix", "--", MEETING_RANK});
+  INFO(ended.out << ended.err);
+  check_met(ended, 4);
+}
+
 TEST_CASE("ranks meet at an address that the program names", "[process][meeting]") {
   const std::string host = GENERATE("127.0.0.1", "[::1]", "localhost");
   const std::string method = "tcp://" + host + ":" + std::to_string(own_port());

@@ -195,8 +195,8 @@ void Group::report_mismatch(const Operation& mine, int other, const Call& theirs
 
 Error Group::mismatch(std::uint32_t number, const Call& mine, int other, const std::string& theirs) const {
   return Error(Errc::collective_mismatch,
-               fmt::format("the ranks called different collectives: rank {} called {}, rank {} called {}", rank_,
-                           to_string(mine), other, theirs),
+               fmt::format("the ranks' calls differ: rank {} called {}, rank {} called {}", rank_, to_string(mine),
+                           other, theirs),
                {rank_, other, std::string(to_string(mine.collective)), number, 0, 0, {}});
 }
 

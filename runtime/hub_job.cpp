@@ -199,9 +199,9 @@ bool Hub::compare_calls(int rank, const Notice& notice) {
     cause.call = mine.said.number == number ? *my_call : *their_call;
     cause.code = Errc::collective_mismatch;
     const bool in_order = other < rank;
-    cause.text = fmt::format("the ranks called different collectives: rank {} called {}, rank {} called {}",
-                             in_order ? other : rank, to_string(in_order ? *their_call : *my_call),
-                             in_order ? rank : other, to_string(in_order ? *my_call : *their_call));
+    cause.text = fmt::format("the ranks' calls differ: rank {} called {}, rank {} called {}", in_order ? other : rank,
+                             to_string(in_order ? *their_call : *my_call), in_order ? rank : other,
+                             to_string(in_order ? *my_call : *their_call));
     poison(std::move(cause));
     return false;
   }

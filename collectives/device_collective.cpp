@@ -84,6 +84,7 @@ Task DeviceCollective::run_on_host(Operation& operation, const Plan& plan, const
   co_await came;
   Task done = staging_.run(operation, plan, reduction);
   co_await done;
+  turn_.end();
 }
 
 DeviceReduction DeviceCollective::reduction_for(const Operation& operation, const Plan& plan) {

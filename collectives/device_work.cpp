@@ -73,7 +73,7 @@ Task DeviceTurn::come(Operation& operation) const {
 
 void DeviceTurn::pass_to_host() noexcept {
   own->on_host = true;
-  own->has_followed = false;
+  own->of_leader = own->has_followed = false;
   pass();
 }
 
@@ -131,8 +131,8 @@ void DeviceWork::follow_row() {
   for (auto earlier = turn_.own->before; earlier; earlier = earlier->has_followed ? nullptr : earlier->before) {
     if (earlier->over || earlier->on_host) continue;
     (void)stream();  // on which it may still be under way
-    for (const auto& [world_rank, ticket] : earlier->ends) {
-      if (peers_.reaches(world_rank)) peers_.events(world_rank).wait(ticket, stream(), world_rank);
+    for (const auto& [member, world_rank, ticket] : earlier->ends) {
+      if (peers_.reaches(world_rank)) peers_.events(world_rank).wait(ticket, stream(), member);
     }
   }
   turn_.own->has_followed = true;
@@ -176,7 +176,7 @@ void DeviceWork::ends_with(int member, cuda::EventTicket ticket) {
   const Wait wait{member, ticket, recorded_ + 1};
   if (is_done(wait)) return peers_.used(world_rank, ticket);
   waits_.push_back(wait);
-  turn_.own->ends.push_back({world_rank, ticket});
+  turn_.own->ends.push_back({member, world_rank, ticket});
 }
 
 void DeviceWork::wait_for_end(int member, cuda::EventTicket ticket) {
@@ -284,7 +284,7 @@ void DeviceWork::await_ends(const std::shared_ptr<DeviceEvent>& there) {
   cuda::Copies::Copy nothing;
   nothing.ready = [own = turn_.own, &peers = peers_] {
     return std::all_of(own->ends.begin(), own->ends.end(), [&](const CollectiveInRow::End& end) {
-      return peers.reaches(end.world_rank) && peers.events(end.world_rank).done(end.ticket, end.world_rank);
+      return peers.reaches(end.world_rank) && peers.events(end.world_rank).done(end.ticket, end.member);
     });
   };
   nothing.given_up = [own = turn_.own] { return own->given_up; };
@@ -311,8 +311,8 @@ Task DeviceWork::end() {
     co_await done;
   }
   ended_ = true;
-  for (const auto& [world_rank, ticket] : std::exchange(turn_.own->ends, {})) {
-    if (peers_.reaches(world_rank)) peers_.used(world_rank, ticket);
+  for (const auto& end : std::exchange(turn_.own->ends, {})) {
+    if (peers_.reaches(end.world_rank)) peers_.used(end.world_rank, end.ticket);
   }
   turn_.end();
   held_.reset();
@@ -322,9 +322,9 @@ bool DeviceWork::order(CudaStream stream) const {
   if (!turn_.own->all_queued || ended_) return false;
   try {
     if (last_ && !turn_.queue->copies.order(*last_, handle_of(stream))) return false;
-    for (const auto& [world_rank, ticket] : turn_.own->ends) {
+    for (const auto& [member, world_rank, ticket] : turn_.own->ends) {
       if (!peers_.reaches(world_rank)) return false;
-      peers_.events(world_rank).wait(ticket, handle_of(stream), world_rank);
+      peers_.events(world_rank).wait(ticket, handle_of(stream), member);
     }
     if (!turn_.own->ends.empty()) operation_.group().engine().device().note_wait(stream);
     return true;

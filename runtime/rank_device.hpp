@@ -45,6 +45,7 @@ struct CollectiveInRow {
   /// What others are yet to do for it, on their devices. Nothing of this rank's waits for it unasked: a device that
   /// waits for another process's work has to be given to this process first, only to find it done.
   struct End {
+    int member;
     int world_rank;
     cuda::EventTicket ticket;
   };

@@ -92,12 +92,12 @@ T wire_struct(std::span<const std::byte> bytes) {
   return wire;
 }
 
-/// What the other side says of us; anything that is no reason to refuse counts as garbage.
 void randomize(std::array<std::uint8_t, 32>& bytes) {
   if (::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size())) return;
   throw std::runtime_error("the system gives no random bytes for a job key or a handshake");
 }
 
+/// What the other side says of us; anything that is no reason to refuse counts as garbage.
 Verdict told_verdict(std::uint8_t wire) {
   const auto verdict = static_cast<Verdict>(wire);
   return wire > static_cast<std::uint8_t>(Verdict::pending) && verdict < Verdict::garbage ? verdict : Verdict::garbage;

@@ -14,8 +14,8 @@
 namespace rondo::detail {
 namespace {
 
-/// The driver shares whole blocks of this size.
-constexpr std::size_t kBlock = std::size_t{2} << 20;
+/// The driver shares whole ones of this size.
+constexpr std::size_t kDriverBlock = std::size_t{2} << 20;
 
 Error refusal(Errc code, const char* operation, const std::string& cause) {
   return {code, cause, {-1, -1, operation, 0, 0, 0, {}}};
@@ -302,7 +302,7 @@ void RankDevice::give_up_events(std::uint64_t communicator) noexcept {
 std::shared_ptr<DeviceScratch> RankDevice::scratch(std::size_t bytes) {
   Opened& device = *opened_;
   // So that those which grow from one collective to the next take what the one before had.
-  const std::size_t rounded = std::bit_ceil(std::max(bytes, kBlock));
+  const std::size_t rounded = std::bit_ceil(std::max(bytes, kDriverBlock));
   Allocation allocation;
   if (const auto found = device.scratch.find(rounded); found != device.scratch.end()) {
     allocation = {found->second, found->first};
@@ -343,7 +343,7 @@ RankDevice::Allocation RankDevice::allocate(std::size_t bytes, const char* opera
 RankDevice::Allocation RankDevice::take(std::size_t bytes) {
   const cuda::Driver& driver = opened_->context.driver();
   Allocation allocation;
-  allocation.bytes = std::max<std::size_t>((bytes + kBlock - 1) / kBlock, 1) * kBlock;
+  allocation.bytes = std::max<std::size_t>((bytes + kDriverBlock - 1) / kDriverBlock, 1) * kDriverBlock;
   const cuda::Current current(opened_->context);
   driver.must({.peer = -1, .bytes = allocation.bytes}, driver.cuMemAlloc, &allocation.address, allocation.bytes);
   return allocation;

@@ -123,9 +123,10 @@ DeviceShare DeviceCollective::share(const Plan& plan, bool in_place, bool has_ke
 }
 
 bool DeviceCollective::maps_and_is_mapped(const Plan& plan, const DeviceShare& own) {
+  if (group_.size() == 1) return true;
   const DirectMoves moves(plan, group_.rank(), group_.size(), own.in_place != 0);
-  const auto is_exposed = [size = group_.size()](const Range& range, const DevicePlace& place) {
-    return range.count == 0 || place.region != 0 || size == 1;
+  const auto is_exposed = [](const Range& range, const DevicePlace& place) {
+    return range.count == 0 || place.region != 0;
   };
   bool all = is_exposed(moves.offered(), own.input) && is_exposed(moves.got(), own.output);
   for (int member = 0; member < group_.size() && all; ++member) {

@@ -15,11 +15,15 @@ namespace {
 /// call.
 constexpr std::size_t kMovedUnlike = std::size_t{4} << 20;
 
+struct Nobody {
+  bool operator()(int) const noexcept { return false; }
+};
+
 /// `awaits(member)`: he has not done his part.
-template <typename Awaits>
+template <typename Awaits = Nobody>
 struct IsOver {
   const bool& over;
-  Awaits awaits;
+  Awaits awaits{};
   bool operator()() const noexcept { return over; }
 };
 
@@ -34,8 +38,7 @@ std::function<void(const std::exception_ptr&)> DeviceEvent::ended(const std::sha
 }
 
 Task over(Operation& operation, std::shared_ptr<DeviceEvent> event) {
-  const auto nobody = [](int) { return false; };
-  Until done(operation, IsOver<decltype(nobody)>{event->over, nobody}, 1);
+  Until done(operation, IsOver<>{event->over}, 1);
   co_await done;
   if (event->failure) std::rethrow_exception(event->failure);
 }
@@ -59,14 +62,13 @@ DeviceTurn::~DeviceTurn() {
 }
 
 Task DeviceTurn::come(Operation& operation) const {
-  const auto nobody = [](int) { return false; };
   for (auto earlier = own->before; earlier; earlier = earlier->before) {
     if (!own->on_host) {
-      Until queued(operation, IsOver<decltype(nobody)>{earlier->all_queued, nobody}, 1);
+      Until queued(operation, IsOver<>{earlier->all_queued}, 1);
       co_await queued;
     }
     if (!(own->on_host || earlier->on_host) || !own->depends_on(*earlier)) continue;
-    Until ended(operation, IsOver<decltype(nobody)>{earlier->over, nobody}, 1);
+    Until ended(operation, IsOver<>{earlier->over}, 1);
     co_await ended;
   }
 }

@@ -29,6 +29,18 @@ namespace {
 
 constexpr const char* kAllOthersLeft = "all other ranks have left";
 
+// Nobody is left whom it could come from.
+template <typename Kind>
+bool is_in_vain(const Kind& message) {
+  return message.awaits_any() && message.group().all_others_left();
+}
+
+// Nothing happens to one that is complete.
+template <typename Kind>
+void end_wait(Kind& message) {
+  message.fail(is_in_vain(message) ? message.error_of(Errc::peer_failed, kAllOthersLeft) : detail::timed_out(message));
+}
+
 // A point-to-point message that its caller waits for later.
 template <typename Kind>
 class MessageWork final : public detail::Waitable {
@@ -50,10 +62,8 @@ class MessageWork final : public detail::Waitable {
     }
   }
   bool order(CudaStream stream) override { return message_.order(stream); }
-  bool in_vain() const override { return message_.awaits_any() && message_.group().all_others_left(); }
-  void expire(detail::Time) override {
-    message_.fail(in_vain() ? message_.error_of(Errc::peer_failed, kAllOthersLeft) : detail::timed_out(message_));
-  }
+  bool in_vain() const override { return is_in_vain(message_); }
+  void expire(detail::Time) override { end_wait(message_); }
   void abandon() override { message_.fail(message_.error_of(Errc::peer_failed, "it was given up")); }
 
  private:
@@ -129,14 +139,11 @@ template <typename... Messages>
 void complete(Progress::Entry& entry, Group& group, Messages&... messages) {
   if (!(messages.done() && ...)) {
     const Engine& engine = group.engine();
-    const auto over = [&] { return ((messages.done() || (messages.awaits_any() && group.all_others_left())) && ...); };
+    const auto over = [&] { return ((messages.done() || is_in_vain(messages)) && ...); };
     const auto& timeout = engine.settings().timeout;
     const auto deadline = timeout ? std::optional(detail::after(engine.clock().now(), *timeout)) : std::nullopt;
-    if (!group.engine().progress().until(entry, over, deadline, Progress::Asker::any_thread)) {
-      (messages.fail(detail::timed_out(messages)), ...);
-    } else if (!(messages.done() && ...)) {
-      (messages.fail(messages.error_of(Errc::peer_failed, kAllOthersLeft)), ...);
-    }
+    group.engine().progress().until(entry, over, deadline, Progress::Asker::any_thread);
+    if (!(messages.done() && ...)) (end_wait(messages), ...);
   }
   (messages.await_resume(), ...);
 }

@@ -183,10 +183,7 @@ void over_one_on_the_host(Communicator& world) {
   for (const auto* buffer : {&data, &between, &out}) {
     device.write(address_of(*buffer), std::as_bytes(std::span(ones)));
   }
-  const auto reduce = [&](Algorithm algorithm) {
-    return iall_reduce(world, data.span(stream_of(device)), max, {algorithm});
-  };
-  reduce(Algorithm::sliced).wait();  // all is mapped
+  all_reduce(world, data.span(stream_of(device)), max, {Algorithm::sliced});  // it is mapped
   detail::Engine& engine = *CommunicatorAccess::engine(world);
   std::shared_ptr<detail::RankDevice::Opened::Queue> queue;
   std::optional<HeldStream> held;

@@ -36,30 +36,6 @@ TEST_CASE("collectives of ranks that share a device, each of which does its own"
   check_ranks(COLLECTIVE_RANK, 3, "all", {"RONDO_ALGORITHM=direct"});
 }
 
-TEST_CASE("collectives of one communicator come one after the other, by whatever algorithm", "[cuda][collectives]") {
-  for (const std::string& seed : seeds(0, 4)) {
-    for (const char* const devices : {"FAKECUDA_DEVICES=1", "FAKECUDA_DEVICES=3"}) {
-      check_ranks(COLLECTIVE_RANK, 3, "in-a-row-by-any", {devices, seed});
-    }
-    if (!is_stand_in()) continue;
-    for (const char* const unmapped : {"FAKECUDA_PEERS=none", "FAKECUDA_MAPPABLE=4000000"}) {
-      const auto ended = run_ranks(COLLECTIVE_RANK, 3, "in-a-row-by-any", {"FAKECUDA_DEVICES=3", unmapped, seed});
-      INFO(unmapped << ": " << ended.out << ended.err);
-      CHECK(ended.status == 0);
-    }
-  }
-}
-
-TEST_CASE("a collective comes after those before it over one that goes through the host",
-          "[cuda][collectives][stand-in]") {
-  if (!is_stand_in() || !HAS_KERNELS) return;
-  check_ranks(COLLECTIVE_RANK, 3, "over-one-on-the-host", {"FAKECUDA_DEVICES=3"});
-}
-
-TEST_CASE("what a stream waits for does not keep another thread from the next collective", "[cuda][collectives]") {
-  if (HAS_KERNELS) check_ranks(COLLECTIVE_RANK, 2, "from-thread-to-thread");
-}
-
 TEST_CASE("where all share a device the first rank does all, and the others nothing there",
           "[cuda][collectives][stand-in]") {
   if (!is_stand_in() || !HAS_KERNELS) return;
@@ -93,10 +69,6 @@ TEST_CASE("collectives on devices by counts, of which some are zero", "[cuda][co
 TEST_CASE("collectives on devices in groups whose ranks are not the world's", "[cuda][collectives]") {
   check_ranks(COLLECTIVE_RANK, 4, "in-groups");
   if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 4, "in-groups", {"FAKECUDA_DEVICES=2"});
-}
-
-TEST_CASE("collectives of one communicator do not wait for streams of another's", "[cuda][collectives]") {
-  check_ranks(COLLECTIVE_RANK, 2, "communicators-apart", {"RONDO_TIMEOUT=20"});
 }
 
 TEST_CASE("deterministic sums on devices have the bits that they have on the host", "[cuda][collectives]") {
@@ -150,25 +122,6 @@ TEST_CASE("a rank that has nothing in a collective by counts need not know wheth
     CHECK(ended.status == 0);
     for (const char* const rank : {"[0] ", "[1] ", "[2] "}) CHECK_THAT(ended.out, ContainsSubstring(rank));
     CHECK_THAT(ended.out, ContainsSubstring("rank 2 gave memory of a device, rank 0 of the host"));
-  }
-}
-
-TEST_CASE("a collective on devices comes where its stream has it", "[cuda][collectives]") {
-  const std::string act = GENERATE("in-order-on-the-device", "in-order-on-the-host");
-  check_ranks(COLLECTIVE_RANK, 3, act);
-  check_ranks(COLLECTIVE_RANK, 3, act, {"RONDO_TRANSPORT=tcp"});
-}
-
-TEST_CASE("a collective that ranks would do on devices, and cannot, comes where its stream has it",
-          "[cuda][collectives][stand-in]") {
-  if (!is_stand_in()) return;
-  const int allocations = GENERATE(0, 1, 3);
-  for (const char* const algorithm : {"automatic", "ring"}) {
-    const auto ended = run_ranks(
-        COLLECTIVE_RANK, 3, "in-order-on-the-device",
-        {fmt::format("FAKECUDA_MAPPABLE={}", allocations << 21), fmt::format("RONDO_ALGORITHM={}", algorithm)});
-    INFO(algorithm << ": " << ended.out << ended.err);
-    CHECK(ended.status == 0);
   }
 }
 
@@ -315,12 +268,6 @@ TEST_CASE("kernels are loaded when the device is, or sums go through the host", 
                             ContainsSubstring(", the driver is for CUDA 13.0)"));
 }
 
-TEST_CASE("the host of a collective on devices waits for no device", "[cuda][collectives]") {
-  if (!HAS_KERNELS) return;
-  check_ranks(COLLECTIVE_RANK, 3, "late-devices");
-  check_ranks(COLLECTIVE_RANK, 3, "ahead-of-the-device");
-}
-
 TEST_CASE("several collectives at a time go through the host", "[cuda][collectives]") {
   for (const std::string& seed : seeds(0, 2)) check_ranks(COLLECTIVE_RANK, 3, "several-on-the-host", {seed});
 }
@@ -342,12 +289,6 @@ TEST_CASE("collectives among ranks of several hosts go through the host in piece
     const auto ended = run_ranks(COLLECTIVE_RANK, 4, "on-several-hosts", {seed, "TEST_PIECE_BYTES=1000"});
     INFO(ended.out << ended.err);
     CHECK(ended.status == 0);
-  }
-}
-
-TEST_CASE("a collective in pieces comes where its stream has it", "[cuda][collectives]") {
-  for (const std::string& seed : seeds(0, 2)) {
-    check_ranks(COLLECTIVE_RANK, 3, "in-order-on-the-host", {seed, "TEST_PIECE_BYTES=1000"});
   }
 }
 

@@ -64,6 +64,7 @@ class MessageWork final : public detail::Waitable {
   bool order(CudaStream stream) override { return message_.order(stream); }
   bool in_vain() const override { return is_in_vain(message_); }
   void expire(detail::Time) override { end_wait(message_); }
+  detail::BlockedOn blocked_on() const override { return message_.blocked_on(); }
   void abandon() override { message_.fail(message_.error_of(Errc::peer_failed, "it was given up")); }
 
  private:
@@ -134,15 +135,30 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
               {group.rank(), -1, "sendrecv", 0, 0, 0, {}});
 }
 
+// All of them are needed: who keeps one from its end keeps the call.
+template <typename... Messages>
+detail::BlockedOn blocked_on(const Messages&... messages) {
+  detail::BlockedOn all;
+  const auto add = [&](const detail::Message& message) {
+    if (message.done()) return;
+    const detail::BlockedOn what = message.blocked_on();
+    all.call += (all.call.empty() ? "" : " and ") + what.call;
+    all.ranks.insert(all.ranks.end(), what.ranks.begin(), what.ranks.end());
+  };
+  (add(messages), ...);
+  return all;
+}
+
 // Drives until the messages are complete. Throws the first failure; at the deadline all that are not complete fail.
 template <typename... Messages>
 void complete(Progress::Entry& entry, Group& group, Messages&... messages) {
   if (!(messages.done() && ...)) {
-    const Engine& engine = group.engine();
+    Engine& engine = group.engine();
+    const detail::BlockedWhile blocked(engine, [&] { return blocked_on(messages...); });
     const auto over = [&] { return ((messages.done() || is_in_vain(messages)) && ...); };
     const auto& timeout = engine.settings().timeout;
     const auto deadline = timeout ? std::optional(detail::after(engine.clock().now(), *timeout)) : std::nullopt;
-    group.engine().progress().until(entry, over, deadline, Progress::Asker::any_thread);
+    engine.progress().until(entry, over, deadline, Progress::Asker::any_thread);
     if (!(messages.done() && ...)) (end_wait(messages), ...);
   }
   (messages.await_resume(), ...);
@@ -321,6 +337,12 @@ Status Communicator::probe(int from, Tag tag) {
     found = group.find_unexpected(from, tag);
     return found || group.poisoned() || (peer ? engine_->has_left(*peer) : group.all_others_left());
   };
+  const std::string wanted =
+      fmt::format("from {} with {}", from == any_source ? "any rank" : fmt::format("rank {}", from),
+                  tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
+  const detail::BlockedWhile blocked(*engine_, [&] {
+    return detail::BlockedOn{.call = "probe " + wanted, .ranks = group.in_world(group.sources(from))};
+  });
   const auto& timeout = engine_->settings().timeout;
   const auto deadline = timeout ? std::optional(detail::after(engine_->clock().now(), *timeout)) : std::nullopt;
   engine_->expect_any(1);
@@ -328,9 +350,6 @@ Status Communicator::probe(int from, Tag tag) {
   engine_->expect_any(-1);
   group.check();
   if (found) return status_of(*found);
-  const std::string wanted =
-      fmt::format("from {} with {}", from == any_source ? "any rank" : fmt::format("rank {}", from),
-                  tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
   if (in_time) {
     const std::string cause = peer ? fmt::format("rank {} {}", from, peer->cause()) : std::string(kAllOthersLeft);
     throw Error(Errc::peer_failed, fmt::format("no message {}: {}", wanted, cause),

@@ -15,6 +15,7 @@
 #include <rondo/config.hpp>
 #include <rondo/tuning_rules.hpp>
 
+#include "runtime/blocked.hpp"
 #include "runtime/caches.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/condition.hpp"
@@ -157,6 +158,9 @@ class Engine {
   void forget(std::coroutine_handle<> coroutine) noexcept;
   void add(Condition& condition) noexcept { conditions_.push(condition); }
   void remove(Condition& condition) noexcept { conditions_.remove(condition); }
+  void add(Blocked& blocked) noexcept { blocked_.push(blocked); }
+  void remove(Blocked& blocked) noexcept { blocked_.remove(blocked); }
+  std::uint64_t next_blocked() noexcept { return ++last_blocked_; }
   void run_ready();
   /// Nobody waits for it any more, but it is not over. Returns its number, which is not 0.
   std::uint64_t finish_later(std::unique_ptr<Waitable> waitable);
@@ -249,6 +253,8 @@ class Engine {
   std::vector<Suspect> leavers_;   // said goodbye to the hub before a link to them was made
 
   List<Condition, InEngine> conditions_;
+  List<Blocked, InEngine> blocked_;
+  std::uint64_t last_blocked_ = 0;
   std::map<std::uint64_t, Descriptor> passed_;
 
   std::vector<std::coroutine_handle<>> ready_;

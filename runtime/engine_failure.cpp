@@ -128,8 +128,14 @@ void Engine::handle(const Notice& notice) {
     case Notice::Kind::stalled:
       if (Group* const group = find_group(notice.communicator)) return group->take_stalled(notice);
       return tell_closed(notice);
+    case Notice::Kind::circle:
+      for (Blocked* blocked = blocked_.head(); blocked; blocked = blocked_.next(*blocked)) {
+        if (blocked->number() == notice.number) return blocked->take_circle(notice.text);
+      }
+      return;
     case Notice::Kind::failed:
     case Notice::Kind::resumed:
+    case Notice::Kind::waits:
     case Notice::Kind::goodbye: log_.debug("the hub sent {}, which only ranks send", to_string(notice.kind));
   }
 }
@@ -190,6 +196,7 @@ std::size_t Engine::tick(Time now) {
   for (auto& [id, group] : groups_) {
     if (Operation* const oldest = group->oldest_operation(); oldest && !group->poisoned()) oldest->watch(now);
   }
+  for (Blocked* blocked = blocked_.head(); blocked; blocked = blocked_.next(*blocked)) blocked->watch(now);
   return moved;
 }
 

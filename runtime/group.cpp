@@ -71,6 +71,15 @@ int Group::member(int world_rank) const {
   return found == index_.end() ? -1 : found->second;
 }
 
+std::vector<int> Group::sources(int from) const {
+  if (from != any_source) return {from};
+  std::vector<int> others;
+  for (int member = 0; member < size(); ++member) {
+    if (member != rank_) others.push_back(member);
+  }
+  return others;
+}
+
 std::vector<Notice::Awaited> Group::in_world(std::span<const int> members) const {
   std::vector<Notice::Awaited> awaited;
   for (const int member : members) awaited.push_back({member, world_rank(member)});

@@ -51,6 +51,8 @@ class Group {
   int member(int world_rank) const;
   const std::vector<int>& members() const noexcept { return members_; }
   std::vector<Notice::Awaited> in_world(std::span<const int> members) const;
+  /// Who may send what is received from there: that member, or for `any_source` all others.
+  std::vector<int> sources(int from) const;
 
   // Matching: posted receives and unexpected messages, each in order, point to point and collective apart.
   ReceiveMessage* match(const FrameHeader& header, int source);

@@ -93,6 +93,9 @@ class Hub {
   /// With whom the trouble began, as far as the hub knows. Not who reports a peer's failure: that began elsewhere.
   const std::optional<Origin>& origin() const noexcept { return origin_; }
 
+  /// In which call each rank waits for others, for a second or more; empty: in none.
+  std::vector<std::string> where_ranks_wait() const;
+
   /// Connections that were turned away so far.
   std::size_t refused() const noexcept { return refused_; }
   std::size_t half_open() const noexcept;
@@ -115,6 +118,11 @@ class Hub {
       return at < said.number && said.number - at <= said.before.size() ? &said.before[said.number - at - 1] : nullptr;
     }
   };
+  /// A thread of a rank.
+  struct Wait {
+    std::string call;
+    std::vector<int> awaited;  ///< none: what it waits for is under way
+  };
   struct Member {
     std::optional<Id> connection;
     bool adopted = false;
@@ -125,6 +133,7 @@ class Hub {
     std::string where;
     std::string reported_end;
     std::map<std::uint64_t, Stall> stalls;  ///< by communicator
+    std::map<std::uint64_t, Wait> waits;    ///< by the rank's number
   };
   struct Listener {
     Listener(asio::io_context& context, int socket) : stream(context, socket), pause(context) {}
@@ -166,6 +175,12 @@ class Hub {
   const Stall* find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const;
   std::string absence(int asking, const Notice& notice) const;
   void take_goodbye(int rank);
+  // What waits (hub_waits.cpp).
+  void take_waits(int rank, const Notice& notice);
+  static bool is_stuck(const Member& member);
+  std::string circle_of(int rank) const;
+  /// In which it waits; empty: in none.
+  std::string call_of(int rank) const;
   void began(int rank, const std::string& text);
   void poison(Notice notice);
   void lost(int rank, const std::string& cause);

@@ -74,6 +74,7 @@ void Hub::take_notice(Id, int rank, const Notice& notice) {
     case Notice::Kind::goodbye: return take_goodbye(rank);
     case Notice::Kind::stalled: return take_stalled(rank, notice);
     case Notice::Kind::resumed: return take_resumed(rank, notice.communicator);
+    case Notice::Kind::waits: return take_waits(rank, notice);
     case Notice::Kind::failed: {
       Notice cause = notice;
       cause.rank = rank;
@@ -88,6 +89,7 @@ void Hub::take_notice(Id, int rank, const Notice& notice) {
       return fail(std::move(cause));
     }
     case Notice::Kind::absent:
+    case Notice::Kind::circle:
     case Notice::Kind::poisoned:
     case Notice::Kind::dead:
     case Notice::Kind::left: break;
@@ -233,7 +235,12 @@ std::string Hub::absence(int asking, const Notice& notice) const {
   for (const auto& [member, rank] : absent) {
     members.push_back(member);
     const auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
-    if (stalls.empty()) continue;
+    if (stalls.empty()) {
+      if (const std::string call = call_of(rank); !call.empty()) {
+        elsewhere += fmt::format("; rank {} waits in {}", member, call);
+      }
+      continue;
+    }
     const auto here = stalls.find(notice.communicator);
     const bool done = here != stalls.end() && here->second.said.number > notice.number;
     const auto waits = std::find_if(stalls.begin(), stalls.end(), [](const auto& at) { return !at.second.given_up; });

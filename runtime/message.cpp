@@ -59,6 +59,14 @@ void Message::expect_from(Peer& peer) {
   peer.expect(1);
 }
 
+BlockedOn Message::blocked_on() const {
+  BlockedOn what{.call = fmt::format("{} {}", called(), describe()), .ranks = group_.in_world(unmatched())};
+  if (group_.id() != kWorldId && peer_rank_ != any_source) {
+    what.call += fmt::format(" (rank {} of the world)", group_.world_rank(peer_rank_));
+  }
+  return what;
+}
+
 std::exception_ptr timed_out(const Message& message) {
   const auto timeout = message.group().engine().settings().timeout.value_or(Duration::zero());
   return message.error_of(Errc::timed_out, fmt::format("{} within {} (RONDO_TIMEOUT){}", message.missing(),
@@ -151,6 +159,10 @@ bool SendMessage::order(CudaStream stream) {
     case State::fetching: return group_.engine().device().order(*device_, stream);
   }
   return false;
+}
+
+std::vector<int> SendMessage::unmatched() const {
+  return state_ == State::awaits_cts ? std::vector{peer_rank_} : std::vector<int>();
 }
 
 std::string SendMessage::describe() const {
@@ -331,6 +343,10 @@ bool ReceiveMessage::order(CudaStream stream) {
 bool ReceiveMessage::awaits(int member) const noexcept {
   if (state_ == State::storing) return false;
   return (state_ == State::posted ? peer_rank_ : status_.source) == member;
+}
+
+std::vector<int> ReceiveMessage::unmatched() const {
+  return state_ == State::posted ? group_.sources(peer_rank_) : std::vector<int>();
 }
 
 Error::Facts ReceiveMessage::facts() const {

@@ -7,12 +7,14 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <rondo/device_span.hpp>
 #include <rondo/element_type.hpp>
 #include <rondo/error.hpp>
 #include <rondo/status.hpp>
 
+#include "runtime/blocked.hpp"
 #include "runtime/list.hpp"
 #include "transport/link.hpp"
 
@@ -61,6 +63,8 @@ class Message : public ListNode<Message, InGroup> {
   virtual std::string describe() const = 0;
   /// What it still waits for, in words.
   virtual std::string missing() const = 0;
+  /// Who has to do something before it is under way; nobody: it is.
+  BlockedOn blocked_on() const;
   /// What its caller may do about that; empty, or begins with "; ".
   virtual std::string advice() const { return {}; }
 
@@ -72,6 +76,8 @@ class Message : public ListNode<Message, InGroup> {
   /// The link of `peer` is worth polling until this message has completed.
   void expect_from(Peer& peer);
   virtual void withdraw() noexcept = 0;
+  /// Members without whose call nothing moves.
+  virtual std::vector<int> unmatched() const { return {}; }
   /// "send" or "recv", where it belongs to no collective.
   virtual const char* called() const noexcept { return ""; }
 
@@ -116,6 +122,7 @@ class SendMessage final : public Message, public Outgoing {
 
   static void sent(Outgoing& frame) noexcept;
   void withdraw() noexcept override;
+  std::vector<int> unmatched() const override;
   const char* called() const noexcept override { return "send"; }
   void clear_to_send(std::uint32_t receiver_id);
   void refused();
@@ -165,6 +172,7 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
 
   void post();
   void withdraw() noexcept override;
+  std::vector<int> unmatched() const override;
   const char* called() const noexcept override { return "recv"; }
   /// The matched message does not fit: completes with the reason. False: it fits.
   bool refuse(const FrameHeader& header, int source);

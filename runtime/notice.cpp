@@ -193,9 +193,11 @@ std::string_view to_string(Notice::Kind kind) noexcept {
     case Notice::Kind::failed: return "failed";
     case Notice::Kind::stalled: return "stalled";
     case Notice::Kind::resumed: return "resumed";
+    case Notice::Kind::waits: return "waits";
     case Notice::Kind::goodbye: return "goodbye";
     case Notice::Kind::absent: return "absent";
     case Notice::Kind::poisoned: return "poisoned";
+    case Notice::Kind::circle: return "circle";
     case Notice::Kind::dead: return "dead";
     case Notice::Kind::left: return "left";
     case Notice::Kind::abort: return "abort";

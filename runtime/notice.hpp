@@ -29,10 +29,13 @@ struct Notice {
     stalled,     ///< I make no progress: communicator, number, call, before, awaited; again where more was to be said.
                  ///< The hub passes it on to those awaited who do not wait there themselves, rank: who said it
     resumed,     ///< what I said was stalled is over: communicator
+    waits,       ///< a thread of mine waits in a call, which goes by this number: text (that call; empty: it is over),
+                 ///< awaited (of the world; none: it is under way)
     goodbye,     ///< I leave in order
     // hub -> rank
     absent,    ///< to `stalled` said again: communicator, number, text (who has not come to that call; may be empty)
     poisoned,  ///< this communicator failed: communicator, number, call's kind, code, text, rank (who said so first)
+    circle,    ///< to `waits` said again, if those wait for you, too: number, text (in which calls)
     dead,      ///< rank ended without goodbye: text says how
     left,      ///< rank said goodbye
     // both ways

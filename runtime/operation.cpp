@@ -116,6 +116,14 @@ std::string Operation::describe(Duration waited) const {
                      members.empty() ? "" : " for " + rank_list(members));
 }
 
+// The collective itself says for whom it waits.
+BlockedOn Operation::blocked_on() const {
+  const char* const where = group_.id() == kWorldId ? "" : " of another communicator";
+  return {.call = fmt::format("{} #{}{}", to_string(call_), number_, where),
+          .ranks = group_.in_world(awaited()),
+          .tells = false};
+}
+
 void Operation::watch(Time now) {
   const Engine::Settings& settings = group_.engine().settings();
   const bool noticed = now - started_ >= settings.notice_after * (1LL << std::min(notices_, 30));

@@ -12,6 +12,7 @@
 #include <rondo/status.hpp>
 #include <rondo/task.hpp>
 
+#include "runtime/blocked.hpp"
 #include "runtime/clock.hpp"
 #include "runtime/list.hpp"
 #include "runtime/message.hpp"
@@ -40,6 +41,7 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   virtual bool order(CudaStream) { return false; }
   /// What it waits for can come from nobody any more, so that waiting would only end at the deadline.
   virtual bool in_vain() const { return false; }
+  virtual BlockedOn blocked_on() const = 0;
   /// The deadline has passed, or it is in vain: ends it with an error that says which.
   virtual void expire(Time now) = 0;
   /// It is given up by an exception that unwinds the caller.
@@ -84,6 +86,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   void expire(Time now) override;
   void abandon() override;
   void leave() noexcept override { thread_ = {}; }
+  BlockedOn blocked_on() const override;
 
   /// It has failed here: the others are to hear of it, if they have not.
   void report(const std::exception_ptr& failure);

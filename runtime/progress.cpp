@@ -109,6 +109,8 @@ void Progress::wake_parked() {
 }
 
 void Progress::finish(Entry& entry, Waitable& waitable) {
+  if (waitable.finished()) return;
+  const BlockedWhile blocked(engine_, [&waitable] { return waitable.blocked_on(); });
   const auto finished = [&waitable] { return waitable.finished(); };
   const auto over = [&waitable] { return waitable.finished() || waitable.in_vain(); };
   if (until(entry, over, waitable.deadline, Asker::any_thread) && finished()) return;

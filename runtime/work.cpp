@@ -69,6 +69,7 @@ void Work::wait_on(CudaStream stream) {
       const auto done = [&] {
         return waitable_->finished() || waitable_->in_vain() || ordered || (ordered = waitable_->order(stream));
       };
+      const detail::BlockedWhile blocked(*engine_, [this] { return waitable_->blocked_on(); });
       engine_->progress().until(entry, done, waitable_->deadline);
     });
     if (ordered) {
@@ -156,8 +157,25 @@ std::size_t Work::wait_for_any(std::span<Work> works) {
     if (!work.valid() || !work.waitable_->deadline) continue;
     deadline = deadline ? std::min(*deadline, *work.waitable_->deadline) : work.waitable_->deadline;
   }
+  // Any one is enough: as long as one is under way, nobody keeps the call from its end.
+  const auto blocked_on = [&] {
+    detail::BlockedOn any;
+    std::size_t unfinished = 0;
+    bool under_way = false;
+    for (const Work& work : works) {
+      if (!work.valid() || work.waitable_->finished()) continue;
+      const detail::BlockedOn one = work.waitable_->blocked_on();
+      if (++unfinished <= 2) any.call += (unfinished == 1 ? "wait_any of " : " and ") + one.call;
+      if (unfinished == 3) any.call += " and others";
+      under_way |= one.ranks.empty();
+      any.ranks.insert(any.ranks.end(), one.ranks.begin(), one.ranks.end());
+    }
+    if (under_way) any.ranks.clear();
+    return any;
+  };
   {
     Progress::Entry entry(engine.progress());
+    const detail::BlockedWhile blocked(engine, blocked_on);
     if (!engine.progress().until(entry, look, deadline, Progress::Asker::any_thread)) {
       for (std::size_t i = 0; i < works.size(); ++i) {
         if (works[i].valid() && works[i].waitable_->deadline == deadline) found = i;

@@ -214,6 +214,7 @@ void Attempt::decide(Outcome::Kind kind) {
   if (decided_) return;
   decided_ = true;
   outcome_.kind = kind;
+  if (!interrupted_) outcome_.waited = hub_->where_ranks_wait();
 }
 
 void Attempt::end_job(int signal) {
@@ -275,6 +276,7 @@ bool Attempt::is_second(int signal) const {
 /// The ranks may take Ctrl-C as they like, but not for ever.
 void Attempt::interrupt() {
   interrupted_ = true;
+  outcome_.waited = hub_->where_ranks_wait();  // before they go
   first_signal_ = steady_clock::now();
   guardian_.signal(SIGINT);
   output_.note("rondo-run: interrupted; waiting for the ranks to end (press Ctrl-C again to kill them)");

@@ -2,10 +2,12 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,6 +41,30 @@ std::string list_ranks(const char* title, const std::vector<RankRecord>& ranks, 
     list += fmt::format("{}{} ({})", list.empty() ? "" : "; ", name_ranks(numbers), end);
   }
   return list.empty() ? list : fmt::format("  {}: {}\n", title, list);
+}
+
+/// "  waited for others: rank 0 in recv from rank 1 with tag 7; ranks 1-3 in barrier() #2; rank 4 in no call": nothing
+/// where nobody did.
+std::string list_waits(const std::vector<std::string>& calls, const std::vector<RankRecord>& ranks) {
+  std::vector<std::pair<std::string, std::vector<int>>> by_call;
+  std::vector<int> elsewhere;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    if (calls[i].empty()) {
+      if (ranks[i].end != End::own) elsewhere.push_back(rank);
+      continue;
+    }
+    const auto same =
+        std::find_if(by_call.begin(), by_call.end(), [&](const auto& one) { return one.first == calls[i]; });
+    (same == by_call.end() ? by_call.emplace_back(calls[i], std::vector<int>()) : *same).second.push_back(rank);
+  }
+  if (by_call.empty()) return {};
+  std::string list;
+  for (const auto& [call, callers] : by_call) {
+    list += fmt::format("{}{} in {}", list.empty() ? "" : "; ", name_ranks(callers), call);
+  }
+  if (!elsewhere.empty()) list += fmt::format("; {} in no call, or not for a second", name_ranks(elsewhere));
+  return fmt::format("  waited for others: {}\n", list);
 }
 
 bool failed_alone(const RankRecord& rank) { return rank.end == End::own && exit_status_of(rank.wait_status) != 0; }
@@ -129,9 +155,11 @@ std::string summarize(const Outcome& outcome, const std::vector<RankRecord>& ran
       return fmt::format("rondo-run: cannot run {}: {}{}\n", facts.program, std::strerror(outcome.error),
                          what_may_be_wrong(outcome.error));
     case Outcome::Kind::timed_out:
-      return fmt::format("rondo-run: not done after the --timeout of {}\n{}", facts.timeout, list_stopped());
+      return fmt::format("rondo-run: not done after the --timeout of {}\n{}{}", facts.timeout,
+                         list_waits(outcome.waited, ranks), list_stopped());
     case Outcome::Kind::signalled:
-      return fmt::format("rondo-run: stopped by {}\n{}", signal_name(outcome.signal), list_stopped());
+      return fmt::format("rondo-run: stopped by {}\n{}{}", signal_name(outcome.signal),
+                         list_waits(outcome.waited, ranks), list_stopped());
     case Outcome::Kind::guardian_lost: return "rondo-run: its guardian process was killed, so the job was ended\n";
     case Outcome::Kind::output_failed:
       return "rondo-run: it could not write what the ranks print, so the job was ended\n" + list_stopped();

@@ -52,6 +52,18 @@ void reduce_fatally(Communicator& world) {
              {Algorithm::sliced});
 }
 
+/// Rank 0 waits for what rank 1 sends with another tag, once rank 0 has sent something; the others for rank 0.
+void cross(Communicator& world) {
+  std::vector<float> data(4);
+  if (world.rank() == 0) {
+    world.recv(std::span(data), 1, rondo::Tag{7});
+  } else if (world.rank() == 1) {
+    world.recv(std::span(data), 0, rondo::Tag{8});
+  } else {
+    barrier(world);
+  }
+}
+
 Round broadcast_by(Algorithm algorithm) {
   return [=](Communicator& world) {
     std::vector<float> data(kCount);
@@ -155,6 +167,7 @@ const std::map<std::string, Round> kActs{
     {"send-recv-long", pass_on<kLongCount>},
     {"any-source", collect},
     {"test", poll},
+    {"crossed", cross},
     {"overlap", overlap},
     {"group", in_group},
     {"beside-group", reduce_beside_group},

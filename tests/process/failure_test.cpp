@@ -237,6 +237,25 @@ TEST_CASE("at the deadline all hear who is absent, and where it waits instead", 
   }
 }
 
+TEST_CASE("ranks that wait for each other say so, and rondo-run in which calls, whoever ends the job",
+          "[process][failure]") {
+  const bool by_hand = GENERATE(false, true);
+  std::vector<std::string> options{"--grace", "0.2"};
+  if (!by_hand) options.insert(options.end(), {"--timeout", "13"});
+  Launched job(failing_ranks("crossed", -1, "none", by_hand ? "tcp" : "shm", options, 3));
+  job.end_input();
+  job.wait_for_error(
+      "rondo: rank 0: recv from rank 1 with tag 7: waiting 10 s; rank 1 waits in recv from rank 0 with tag 8");
+  job.wait_for_error(
+      "rondo: rank 1: recv from rank 0 with tag 8: waiting 10 s; rank 0 waits in recv from rank 1 with tag 7");
+  if (!by_hand) job.wait_for_error("; rank 0 has not come to it; rank 0 waits in recv from rank 1 with tag 7");
+  if (by_hand) job.signal(SIGINT);
+  const auto ended = job.wait();
+  CHECK(ended.status == (by_hand ? 128 + SIGINT : 124));
+  CHECK_THAT(ended.err, ContainsSubstring("  waited for others: rank 0 in recv from rank 1 with tag 7; rank 1 in recv "
+                                          "from rank 0 with tag 8; rank 2 in barrier("));
+}
+
 TEST_CASE("at the deadline each neighbour of a rank that hangs names the rank that it waited for",
           "[process][failure]") {
   // What rank 1 does not take, does not send, and what in turn does not come from rank 2.

@@ -1,0 +1,53 @@
+#include "runtime/blocked.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/control.hpp"
+#include "runtime/deadline_wait.hpp"
+#include "runtime/engine.hpp"
+
+namespace rondo::detail {
+
+Blocked::Blocked(Engine& engine) : engine_(engine) { engine_.add(*this); }
+
+Blocked::~Blocked() {
+  engine_.remove(*this);
+  if (number_ != 0) tell({});
+}
+
+void Blocked::watch(Time now) {
+  if (!since_) since_ = now;
+  if (!engine_.hears_of_failures()) return;
+  const Engine::Settings& settings = engine_.settings();
+  const bool noticed = now - *since_ >= settings.notice_after * (1LL << std::min(notices_, 30));
+  if (!noticed && now - looked_.value_or(*since_) < settings.stall_after) return;
+  looked_ = now;
+  const BlockedOn what = on();
+  if (noticed) {
+    ++notices_;
+    notice_due_ = what.tells;
+  }
+  if (!noticed && number_ != 0 && what.ranks == told_) return;
+  if (number_ == 0) number_ = engine_.next_blocked();
+  told_ = what.ranks;
+  tell(what);
+}
+
+void Blocked::tell(const BlockedOn& what) const {
+  Notice notice;
+  notice.kind = Notice::Kind::waits;
+  notice.rank = engine_.settings().rank;
+  notice.number = number_;
+  notice.text = what.call;
+  notice.awaited = what.ranks;
+  engine_.control()->tell(notice);
+}
+
+void Blocked::take_circle(const std::string& calls) {
+  if (!std::exchange(notice_due_, false)) return;
+  engine_.log().warn("{}: waiting {}{}: a deadlock, unless another thread goes on", on().call,
+                     seconds_text(engine_.clock().now() - *since_), calls);
+}
+
+}  // namespace rondo::detail

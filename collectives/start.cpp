@@ -18,7 +18,7 @@ namespace {
 /// Nothing stands in the way of a collective in shared memory.
 bool is_free(Group& group) {
   const Commons& commons = group.commons();
-  return commons.arena() && commons.idle() && !group.oldest_operation();
+  return commons.arena() && commons.idle() && !group.oldest_operation() && !group.failed();
 }
 
 /// Does it here and now, without an operation, if it is short, in shared memory, and the others are not far behind.

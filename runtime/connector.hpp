@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "runtime/clock.hpp"
 #include "runtime/waiter.hpp"
 
 namespace rondo::detail {
@@ -18,8 +19,8 @@ class Connector {
   virtual std::size_t poll() = 0;
   /// Connections are being made right now: worth polling often.
   virtual bool busy() const = 0;
-  /// One of them is with this rank, or may be: who calls has not said yet who it is.
-  virtual bool may_reach(int world_rank) const = 0;
+  /// One of them is with this rank, or may be: who had called by then has not said yet who it is.
+  virtual bool may_reach(int world_rank, Time called_by) const = 0;
   /// Adds the descriptors that a sleep is to end for.
   virtual void watch(WakeList& wakes) const = 0;
 };

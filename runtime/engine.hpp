@@ -131,8 +131,10 @@ class Engine {
   bool on_other_core(int world_rank) const;
   void connect(Peer& peer);
   void connected(Peer& peer);
-  /// The connection ended without a goodbye, or the peer left after an error; the hub may know more.
+  /// What came from there is not believed, or the peer left after an error; the hub may know more.
   void peer_lost(Peer& peer, const std::string& cause);
+  /// The connection ended without a goodbye: for want of room that may have gone to the hub alone.
+  void peer_ended(Peer& peer, const std::string& cause);
   /// That has happened, and whether and how the peer died is about to be known: then all that concerns it fails.
   bool suspected(const Peer& peer) const noexcept;
   /// It is gone, in order, or as all know.
@@ -202,7 +204,7 @@ class Engine {
     Peer* peer;
     std::string cause;
     Time since;
-    bool unreachable = false;  // there was no connection that could end
+    enum class How : std::uint8_t { lost, ended, unreachable } how;  // unreachable: there was no connection
   };
 
   /// A communicator that was destroyed here.
@@ -221,6 +223,7 @@ class Engine {
   void handle(const Notice& notice);
   void tell_closed(const Notice& stalled);
   void report_cut_off(int world_rank, const char* how, const std::string& cause);
+  void lose(Peer& peer, const std::string& cause, Suspect::How how);
   void tell_groups_left(Peer& peer);
   void peer_dead(int world_rank, const std::string& cause);
   template <typename Action>
@@ -250,7 +253,8 @@ class Engine {
   std::map<std::uint64_t, Notice> early_poison_;
   std::map<int, std::string> dead_;
   std::vector<Suspect> suspects_;  // lost, and not yet declared dead
-  std::vector<Suspect> leavers_;   // said goodbye to the hub before a link to them was made
+  std::set<int> left_;             // said goodbye to the hub
+  std::vector<Suspect> leavers_;   // before a link to them was made
 
   List<Condition, InEngine> conditions_;
   List<Blocked, InEngine> blocked_;

@@ -25,11 +25,18 @@ void Engine::for_groups_with(int world_rank, Action action) {
   }
 }
 
-void Engine::peer_lost(Peer& peer, const std::string& cause) {
+void Engine::peer_lost(Peer& peer, const std::string& cause) { lose(peer, cause, Suspect::How::lost); }
+
+void Engine::peer_ended(Peer& peer, const std::string& cause) {
+  if (left_.contains(peer.world_rank())) return peer_left(peer);
+  lose(peer, cause, Suspect::How::ended);
+}
+
+void Engine::lose(Peer& peer, const std::string& cause, Suspect::How how) {
   if (peer.gone()) return;
   peer.detach(cause);
   if (hears_of_failures()) {
-    suspects_.push_back({&peer, cause, clock_.now(), false});
+    suspects_.push_back({&peer, cause, clock_.now(), how});
   } else {
     peer_dead(peer.world_rank(), cause);
   }
@@ -68,7 +75,7 @@ void Engine::peer_unreachable(int world_rank, const std::string& cause) {
   unreached.detach("could not be reached: " + cause);
   if (!hears_of_failures()) return report_cut_off(world_rank, "could not reach", cause);
   // Most likely it has just ended, one way or the other: the hub is about to say.
-  suspects_.push_back({&unreached, cause, clock_.now(), true});
+  suspects_.push_back({&unreached, cause, clock_.now(), Suspect::How::unreachable});
 }
 
 void Engine::report_cut_off(int world_rank, const char* how, const std::string& cause) {
@@ -93,7 +100,7 @@ void Engine::handle(const Notice& notice) {
       failure_seen_ = true;
       Group* const group = find_group(notice.communicator);
       if (!group) {
-        early_poison_.emplace(notice.communicator, notice);
+        if (!closed_groups_.contains(notice.communicator)) early_poison_.emplace(notice.communicator, notice);
         return;
       }
       const Collective collective = notice.call.collective;
@@ -106,11 +113,14 @@ void Engine::handle(const Notice& notice) {
       return peer_dead(notice.rank, notice.text);
     case Notice::Kind::left: {
       Peer& leaver = peer(notice.rank);
-      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now(), false});
-      const auto suspect = std::find_if(suspects_.begin(), suspects_.end(),
-                                        [&](const Suspect& one) { return one.peer == &leaver && one.unreachable; });
+      left_.insert(notice.rank);
+      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now(), Suspect::How::lost});
+      const auto suspect = std::find_if(suspects_.begin(), suspects_.end(), [&](const Suspect& one) {
+        return one.peer == &leaver && one.how != Suspect::How::lost;
+      });
       if (suspect == suspects_.end()) return;
       suspects_.erase(suspect);
+      leaver.detach(kHasLeft);
       return tell_groups_left(leaver);
     }
     case Notice::Kind::abort:
@@ -183,12 +193,12 @@ std::size_t Engine::tick(Time now) {
     suspects_.erase(suspects_.begin() + static_cast<std::ptrdiff_t>(i));
     ++moved;
     // The hub does not say that it has died.
-    const char* const how = suspect.unreachable ? "could not reach" : "lost its connection to";
+    const char* const how = suspect.how == Suspect::How::unreachable ? "could not reach" : "lost its connection to";
     report_cut_off(suspect.peer->world_rank(), how, suspect.cause);
   }
   std::erase_if(leavers_, [&](const Suspect& leaver) {
     if (now - leaver.since <= kLeaverGrace) return false;
-    if (connector_ && connector_->may_reach(leaver.peer->world_rank())) return false;
+    if (connector_ && connector_->may_reach(leaver.peer->world_rank(), leaver.since + kLeaverGrace)) return false;
     if (!leaver.peer->connected()) peer_left(*leaver.peer);
     ++moved;
     return true;

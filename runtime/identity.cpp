@@ -197,7 +197,8 @@ Identity read(const Launcher& launcher, const Seen& seen) {
   const auto local_size = seen.number(launcher.local_size, 1);
   check_local_range(launcher.name, local_rank, local_size, *size, seen);
   if (local_rank) identity.local_rank = static_cast<int>(*local_rank);
-  identity.local_size = static_cast<int>(local_size.value_or(hosts.value_or(1) > 1 ? 1 : *size));
+  if (local_size) identity.local_size = static_cast<int>(*local_size);
+  if (!local_size && hosts) identity.local_size = *hosts > 1 ? 1 : identity.size;
   identity.job_id = job_of(launcher, seen);
   identity.attempt = static_cast<std::uint32_t>(seen.number(launcher.attempt, 0).value_or(0));
   identity.source = launcher.name;
@@ -212,7 +213,7 @@ void override_ranks(Identity& identity, std::optional<int> rank, std::optional<i
   check_range(who, *rank, *size, seen);
   if (identity.rank != *rank || identity.size != *size) {
     identity.local_rank.reset();
-    identity.local_size = *size;
+    identity.local_size.reset();
   }
   identity.rank = *rank;
   identity.size = *size;
@@ -271,11 +272,11 @@ MeetingPoint meeting_of(const Identity& identity, const Config& config, const Se
                     "RONDO_INIT_METHOD",
                     identity.rank, identity.size, identity.source));
   }
-  if (identity.local_size != identity.size) {
+  if (identity.local_size.value_or(identity.size) != identity.size) {
     seen.reject(
         fmt::format("{} ranks on several hosts ({} on this one) have no meeting point: wanted MASTER_ADDR and "
                     "MASTER_PORT, or RONDO_INIT_METHOD",
-                    identity.size, identity.local_size));
+                    identity.size, *identity.local_size));
   }
   const std::string job = identity.job_id.empty() ? fmt::format("pid-{}", process.launcher) : identity.job_id;
   point.kind = MeetingPoint::Kind::unix_name;

@@ -16,7 +16,7 @@ struct Identity {
   int rank = 0;
   int size = 1;
   std::optional<int> local_rank;  ///< among the ranks of this host; where the launcher does not say, their meeting does
-  int local_size = 1;             ///< ranks on this host; `size` where the launcher does not say
+  std::optional<int> local_size;  ///< ranks on this host, where the launcher says how many
   std::string job_id;             ///< equal on all ranks; empty where nothing names the job
   std::uint32_t attempt = 0;
   std::string source;  ///< "options", "rondo", "torchrun", "Open MPI", "PMI", "Slurm", "alone"

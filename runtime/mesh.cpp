@@ -73,7 +73,8 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
     mine_.unix_name = random_socket_name();
     unix_listener_ = listen_on_name(mine_.unix_name);
   }
-  const bool one_host = identity.local_size == identity.size;
+  const bool met_on_host = local_address.empty() || asio::ip::make_address(local_address).is_loopback();
+  const bool one_host = identity.local_size ? *identity.local_size == identity.size : met_on_host;
   if (config.transport == Transport::tcp || (config.transport == Transport::automatic && !one_host)) {
     tcp_listener_ = listen_on(local_endpoint(config, local_address));
     mine_.tcp = to_string(bound_to(tcp_listener_.get()));
@@ -163,9 +164,9 @@ Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) con
   return socket;
 }
 
-bool Mesh::may_reach(int world_rank) const {
+bool Mesh::may_reach(int world_rank, Time called_by) const {
   return connecting_.contains(world_rank) || std::any_of(accepted_.begin(), accepted_.end(), [&](const auto& attempt) {
-           return is_stranger(attempt) || attempt->rank == world_rank;
+           return (is_stranger(attempt) && attempt->since <= called_by) || attempt->rank == world_rank;
          });
 }
 

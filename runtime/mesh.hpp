@@ -46,7 +46,7 @@ class Mesh final : public Connector {
   void connect(int world_rank) override;
   std::size_t poll() override;
   bool busy() const override { return !connecting_.empty() || !accepted_.empty(); }
-  bool may_reach(int world_rank) const override;
+  bool may_reach(int world_rank, Time called_by) const override;
   void watch(WakeList& wakes) const override;
 
  private:

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/condition.hpp"
 #include "runtime/control.hpp"
 #include "runtime/deadline_wait.hpp"
 #include "runtime/engine.hpp"
@@ -62,6 +63,16 @@ void Operation::report(const std::exception_ptr& failure) {
   }
 }
 
+/// Ends with the communicator.
+class Operation::Verdict final : public Condition {
+ public:
+  explicit Verdict(Operation& operation) : Condition(operation) {}
+  bool awaits(int) const noexcept override { return false; }
+
+ private:
+  bool met() override { return false; }
+};
+
 Task Operation::root(Operation& self) {
   try {
     Task body = self.body();
@@ -70,6 +81,14 @@ Task Operation::root(Operation& self) {
   } catch (...) {
     self.error_ = std::current_exception();
     self.report(self.error_);
+  }
+  if (self.group_.awaits_verdict()) {
+    // The caller goes on once it is final: others may be in the middle of this call, and would take his next for it.
+    Verdict verdict(self);
+    try {
+      co_await verdict;
+    } catch (const Error&) {
+    }
   }
   self.end();
   self.finished_ = true;

@@ -105,6 +105,8 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   virtual std::size_t moved_bytes() const noexcept { return call_.count * call_.element_bytes; }
 
  private:
+  class Verdict;
+
   static Task root(Operation& self);
   std::vector<int> awaited() const;
   void tell_stalled(Time now);

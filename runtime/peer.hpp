@@ -167,6 +167,7 @@ class Peer final : public Sink {
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);
   Landing land_late(const FrameHeader& header);
+  bool is_known(const FrameHeader& header);
   void finish(const FrameHeader& header, const Landing& landing);
   void handle(const FrameHeader& header);
   void arrived_rts(const FrameHeader& header);

@@ -12,6 +12,7 @@ namespace rondo::detail {
 
 void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
   asked_ = false;
+  if (!is_known(header)) return;
   if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, payload);
   if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
     return handle(header);
@@ -25,14 +26,22 @@ void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload
   finish(header, landing);
 }
 
+/// What comes of strangers goes no further than here.
+bool Peer::is_known(const FrameHeader& header) {
+  if (header.context <= FrameHeader::collective) return true;
+  reject("it sent a frame of an unknown context");
+  return false;
+}
+
 bool Peer::expects(const FrameHeader& header) const {
-  if (header.kind != FrameKind::eager) return true;
+  if (header.kind != FrameKind::eager || header.context > FrameHeader::collective) return true;
   Group* const group = engine_.find_group(header.communicator);
   return group && group->awaits(header, group->member(world_rank_));
 }
 
 std::byte* Peer::accept(const FrameHeader& header) {
   asked_ = false;
+  if (!is_known(header)) return nullptr;
   if (header.kind == FrameKind::device) {
     inbox_.resize(std::min<std::size_t>(header.bytes, kLongestDeviceFrame));
     return header.bytes == inbox_.size() ? inbox_.data() : nullptr;
@@ -45,6 +54,7 @@ std::byte* Peer::accept(const FrameHeader& header) {
 }
 
 void Peer::arrived(const FrameHeader& header) {
+  if (header.context > FrameHeader::collective) return;
   if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, inbox_);
   const Landing landing = std::exchange(landing_, {});
   if (landing.receive) landing.receive->landed(header.bytes);
@@ -235,7 +245,9 @@ void Peer::arrived_in_slot(const FrameHeader& header) {
 
 void Peer::passed(Descriptor descriptor, std::uint64_t number) { engine_.keep_passed(number, std::move(descriptor)); }
 
-void Peer::closed(const std::string& cause) { reject(cause + " without a goodbye"); }
+void Peer::closed(const std::string& cause) {
+  if (!gone_ && !bye_received_) engine_.peer_ended(*this, cause + " without a goodbye");
+}
 
 void Peer::reject(const std::string& fault) {
   if (gone_ || bye_received_) return;

@@ -4,6 +4,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <string>
+#include <system_error>
+
+#include <fmt/format.h>
 
 #include <rondo/error.hpp>
 
@@ -220,10 +224,14 @@ void Progress::pass_baton() {
 void Progress::leave_unattended(Waitable& waitable) {
   unattended_.push(waitable);
   if (!helper_allowed_) return;
-  if (!helper_.joinable()) {
+  if (helper_.joinable()) return wake_helper();
+  try {
     helper_ = std::thread([this] { help(); });
-  } else {
-    wake_helper();
+  } catch (const std::system_error& error) {
+    // As without one, then: who calls next drives.
+    const std::string why =
+        fmt::format("nothing goes on while the caller computes: no thread for it: {}", error.what());
+    if (engine_.first_time(why)) engine_.log().warn("{}", why);
   }
 }
 

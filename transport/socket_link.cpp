@@ -165,8 +165,9 @@ std::size_t SocketLink::write_queue() {
       ::shutdown(socket_.get(), SHUT_RDWR);
       return 0;
     }
-    // What the peer sent before it went is still to be read: only the reading side declares the link dead.
-    broken_ = errno != EAGAIN && errno != EWOULDBLOCK;
+    // What the peer sent before it went is still to be read: only the reading side declares the link dead. Want of
+    // memory is no end of it.
+    broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM;
     return 0;
   }
   owes_acknowledgement_ = false;

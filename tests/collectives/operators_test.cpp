@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -207,6 +209,49 @@ TEST_CASE("a callable that throws on one rank ends the collective on all", "[col
       text = error.what();
     }
     require(text.find("no sum today") != std::string::npos, "got: " + text);
+  });
+  for (const auto& outcome : outcomes) CHECK(outcome.error == "");
+}
+
+TEST_CASE("nobody takes the call after one that threw for a part of that, and every later one throws, too",
+          "[collectives][operators]") {
+  const bool on_both = GENERATE(false, true);
+  constexpr std::size_t kCount = 40'000;  // more than goes in one step
+  const auto outcomes = try_ranks(2, [on_both](Communicator& world) {
+    std::vector<double> input(2 * kCount);
+    std::vector<double> sums(kCount);
+    bool armed = false;
+    const auto sum = [&armed](double a, double b) {
+      if (std::exchange(armed, false)) throw std::domain_error("no sum today");
+      return a + b;
+    };
+    reduce_scatter(world, std::span<const double>(input), std::span(sums), sum);
+    barrier(world);
+    std::iota(input.begin(), input.end(), 0.0);
+    armed = on_both || world.rank() == 0;
+    const auto text_of = [](const auto& call) -> std::string {
+      try {
+        call();
+        return "";
+      } catch (const std::exception& error) {
+        return error.what();
+      }
+    };
+    const auto again = [&] { reduce_scatter(world, std::span<const double>(input), std::span(sums), sum); };
+    if (text_of(again).empty()) {
+      require(world.rank() == 1 && !on_both, "rank 0's callable threw");
+      for (std::size_t i = 0; i < kCount; ++i) {
+        require(sums[i] == 2 * static_cast<double>(kCount + i), "a sum of what was not given");
+      }
+    }
+    std::vector<int> few(16);
+    for (int i = 0; i < 1000; ++i) {
+      const std::string text = text_of([&] {
+        if (i % 2 == 0) return again();
+        all_reduce(world, std::span(few), rondo::sum);
+      });
+      require(text.find("threw: no sum today") != std::string::npos, "got: " + text);
+    }
   });
   for (const auto& outcome : outcomes) CHECK(outcome.error == "");
 }

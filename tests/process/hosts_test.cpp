@@ -85,8 +85,10 @@ std::size_t count(const std::string& text, const std::string& part) {
 TEST_CASE("ranks of one host share memory, ranks of two go over TCP, and collectives take two levels",
           "[process][hosts]") {
   if (!hosts_can_be_had()) return;
+  // Also where nobody says how many of them are on which host.
+  const std::string program = GENERATE(MEETING_RANK, "env -u RONDO_LOCAL_RANK -u RONDO_LOCAL_SIZE " MEETING_RANK);
   for (const Layout& layout : {Layout{{0, 1}, {2, 3}}, Layout{{0, 2, 3}, {1, 4}}}) {
-    const auto ended = run_on_hosts(layout, {MEETING_RANK});
+    const auto ended = run_on_hosts(layout, {program});
     INFO(ended.out << ended.err);
     CHECK(ended.status == 0);
     const auto sum = std::to_string(layout.size() * (layout.size() + 1) / 2);

@@ -1,89 +1,15 @@
 #include "runtime/blocked.hpp"
 
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include <asio/io_context.hpp>
-
-#include "runtime/control.hpp"
-#include "runtime/engine.hpp"
-#include "tests/runtime/hub_client.hpp"
-#include "tests/support/catch.hpp"
-#include "tests/support/still.hpp"
+#include "tests/runtime/watched_rank.hpp"
 
 using namespace rondo::detail;
 using namespace std::chrono_literals;
-using rondo::LogLevel;
+using rondo::testing::WatchedRank;
 using Kind = Notice::Kind;
 
 namespace {
-
-/// Rank 0 of 3, whose hub is spoken by hand.
-struct WatchedRank {
-  WatchedRank() {
-    Welcome welcome;
-    welcome.key = JobKey::random();
-    welcome.size = 3;
-    hub.tell(welcome);
-    Identity identity;
-    identity.size = 3;
-    identity.meeting.kind = MeetingPoint::Kind::descriptor;
-    identity.meeting.descriptor = inherited;
-    control.emplace(identity, rondo::Config{});
-    engine.use(*control);
-  }
-
-  HubClient one_end() {
-    int pair[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) throw std::runtime_error("socketpair");
-    inherited = pair[1];
-    return {context, Descriptor(pair[0])};
-  }
-  static Engine::Settings settings() {
-    Engine::Settings settings;
-    settings.size = 3;
-    return settings;
-  }
-  /// Time passes in steps of a tick's, as it does for who waits.
-  void pass(Duration time) {
-    for (const Time until = clock.time + time; clock.time < until;) {
-      clock.time += 20ms;
-      engine.tick(clock.time);
-    }
-  }
-  void tell(Notice notice) {
-    hub.tell(notice);
-    pollfd told{control->descriptor(), POLLIN, 0};
-    REQUIRE(::poll(&told, 1, 20'000) == 1);
-    engine.tick(clock.time);
-  }
-  /// What the hub has heard up to here.
-  std::vector<Notice> heard() {
-    Notice marker;
-    marker.kind = Kind::failed;
-    control->tell(marker);
-    std::vector<Notice> notices;
-    for (auto next = hub.expect<Notice>(); next.kind != Kind::failed; next = hub.expect<Notice>()) {
-      notices.push_back(std::move(next));
-    }
-    return notices;
-  }
-
-  asio::io_context context{1};
-  int inherited = -1;
-  HubClient hub = one_end();
-  std::optional<Control> control;
-  rondo::testing::SetClock clock;
-  rondo::testing::NoWaiter waiter;
-  std::vector<std::string> lines;
-  Engine engine{settings(), clock, waiter,
-                Log(LogLevel::warn, 0, [this](LogLevel, std::string_view line) { lines.emplace_back(line); })};
-};
 
 Notice circle(std::uint64_t number) {
   Notice notice;

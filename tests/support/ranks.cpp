@@ -20,7 +20,8 @@ detail::Identity identity_of(int rank, int size, const std::string& job) {
   detail::Identity identity;
   identity.rank = rank;
   identity.local_rank = rank;
-  identity.size = identity.local_size = size;
+  identity.size = size;
+  identity.local_size = size;
   identity.job_id = job;
   identity.source = "test";
   if (size > 1) {

@@ -2,6 +2,8 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -151,6 +153,19 @@ bool same_user(int socket) {
   ucred other{};
   socklen_t length = sizeof other;
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == ::geteuid();
+}
+
+void end_when_host_is_lost(int socket) noexcept {
+  constexpr int kProbes = 3;
+  constexpr int kApart = 5;
+  const auto set = [socket](int level, int option, int value) {
+    (void)::setsockopt(socket, level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kSilenceSeconds - kProbes * kApart);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kApart);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceSeconds * 1000);  // where something is on its way, there are no probes
 }
 
 socklen_t unix_address(const std::string& abstract_name, sockaddr_un& address) {

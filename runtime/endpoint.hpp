@@ -48,6 +48,11 @@ asio::ip::tcp::endpoint bound_to(int socket);
 /// Who is at the other end of a Unix socket, as the kernel says: an abstract name can be taken by anybody on the host.
 bool same_user(int socket);
 
+/// Has a TCP connection end when nothing has been heard of its other host for so long: one that has lost its power,
+/// or the network, says nothing of that. Others it leaves as they are.
+inline constexpr int kSilenceSeconds = 25;
+void end_when_host_is_lost(int socket) noexcept;
+
 /// Fills in the address of an abstract Unix name and returns its length. Throws Error{bad_configuration}.
 socklen_t unix_address(const std::string& abstract_name, sockaddr_un& address);
 

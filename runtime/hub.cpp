@@ -110,6 +110,7 @@ void Hub::accept(Listener& listener) {
         if (!failed && !closing_) arm_accept(listener);
       }));
     }
+    end_when_host_is_lost(socket.get());
     if (auto name = remote_name(socket.get())) {
       add(socket.release(), *name);
     } else {

@@ -203,6 +203,16 @@ TEST_CASE("a rank that is killed fails those of its host and of the other", "[pr
   }
 }
 
+TEST_CASE("a host that is cut off is missed, though nobody sends to it", "[process][hosts]") {
+  if (!hosts_can_be_had()) return;
+  const std::string rank = " " FAILING_RANK " barrier 1 stop";
+  const auto ended =
+      run_apart(kTwoHosts + ("RONDO_RANK=1 RONDO_SIZE=2 on_there" + rank) +
+                " | { read stopped; ip link set here down; } &\n" + "RONDO_RANK=0 RONDO_SIZE=2" + rank + "\n");
+  INFO(ended.out << ended.err);
+  CHECK_THAT(ended.out, ContainsSubstring(" peer_failed peer 1: rondo: rank 0: "));
+}
+
 TEST_CASE("ranks share memory where nobody can write to /tmp and a small /dev/shm", "[process][hosts]") {
   if (!hosts_can_be_had()) return;
   const auto ended = run_apart(

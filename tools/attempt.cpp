@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <tuple>
 #include <utility>
@@ -19,8 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-
-constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTSTP, SIGCONT};
 
 /// For the rank whose failure the others heard of, to end itself: they may be faster.
 constexpr seconds kBlameTime{1};
@@ -37,9 +34,10 @@ Descriptor duplicate(int fd) { return Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, 3)
 
 }  // namespace
 
-Attempt::Attempt(const Plan& plan, int number)
+Attempt::Attempt(const Plan& plan, int number, const Signals& signals)
     : plan_(plan),
       number_(number),
+      signals_(signals),
       ends_(static_cast<std::size_t>(plan.options.size)),
       ranks_(static_cast<std::size_t>(plan.options.size)),
       output_(context_, {plan.options.prefix, plan.options.output_directory, number}, plan.options.size),
@@ -48,10 +46,6 @@ Attempt::Attempt(const Plan& plan, int number)
 }
 
 std::vector<RankStart> Attempt::prepare() {
-  // Heard from now on, so that none is lost between the fork and the loop.
-  for (const int signal : kForwarded) {
-    if (!is_ignored(signal)) signals_.add(signal);
-  }
   outcome_.oom_before = OomKills::now();
   std::vector<RankStart> starts;
   for (int rank = 0; rank < plan_.options.size; ++rank) starts.push_back(prepare_rank(rank));
@@ -111,6 +105,7 @@ void Attempt::serve() {
   }
   reports_.assign(duplicate(guardian_.descriptor()).release());
   wait_for_reports();
+  signal_waits_.assign(duplicate(signals_.descriptor()).release());
   wait_for_signal();
 }
 
@@ -170,7 +165,10 @@ void Attempt::on_end(const Report& report) {
 /// makes the others fail too, and they may end before it.
 void Attempt::on_failure(int rank, const std::optional<Notice>& said) {
   if (decided_) return;
-  if (first_failed_ < 0) first_failed_ = rank;
+  if (first_failed_ < 0) {
+    first_failed_ = rank;
+    failed_when_interrupted_ = interrupted_;
+  }
   if (said && said->rank < 0 && hub_->joined(rank)) outcome_.reason = said->text;
   const int author = hub_->origin() ? hub_->origin()->rank : -1;
   if (author == rank) first_failed_ = rank;
@@ -192,8 +190,7 @@ void Attempt::blame_first() {
     }
   }
   outcome_.oom_after = OomKills::now();
-  const int status = record(first_failed_).wait_status;
-  if (interrupted_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) {
+  if (failed_when_interrupted_) {
     outcome_.signal = SIGINT;
     decide(Outcome::Kind::signalled);
   } else {
@@ -260,9 +257,9 @@ void Attempt::on_guardian_end() {
 }
 
 void Attempt::wait_for_signal() {
-  signals_.async_wait([this](const asio::error_code& error, int signal) {
+  signal_waits_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
     if (error) return;
-    on_signal(signal);
+    if (const int signal = signals_.next(); signal != 0) on_signal(signal);
     wait_for_signal();
   });
 }
@@ -292,7 +289,8 @@ void Attempt::stop(int because_of, int signal) {
 }
 
 void Attempt::on_signal(int signal) {
-  const bool to_end = signal == SIGTERM || signal == SIGHUP || signal == SIGINT;
+  const bool to_end = Signals::tells_to_stop(signal);
+  if (to_end) told_to_stop_ = signal;
   if (stage_ == Stage::draining) {
     // Only a reader of our output that does not read keeps us.
     if (to_end) give_up();
@@ -327,7 +325,7 @@ Attempt::Result Attempt::result() {
                            .attempts = options.max_restarts + 1};
   const int first = outcome_.kind == Outcome::Kind::rank_failed ? outcome_.first_rank : 0;
   Result result{outcome_.kind, exit_status(outcome_, ranks_),
-                summarize(outcome_, ranks_, facts, output_.last_lines(first)), leave_at_once_};
+                summarize(outcome_, ranks_, facts, output_.last_lines(first)), told_to_stop_, leave_at_once_};
   if (stage_ == Stage::killing) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (ranks_[rank].end != RankRecord::End::none || ranks_[rank].pid < 0) continue;

@@ -9,7 +9,6 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "runtime/hub.hpp"
@@ -19,6 +18,7 @@
 #include "tools/process.hpp"
 #include "tools/rank_environment.hpp"
 #include "tools/run_options.hpp"
+#include "tools/signals.hpp"
 #include "tools/summary.hpp"
 #include "tools/terminal_input.hpp"
 
@@ -47,11 +47,12 @@ class Attempt {
     Outcome::Kind kind;
     int status;
     std::string summary;
+    int told_to_stop;    ///< by this signal, however far it was; 0: it was not
     bool leave_at_once;  ///< a reader or a rank holds us up for ever: end without waiting for it
   };
 
   /// Starts it. Call while this process has one thread. Throws LaunchError.
-  Attempt(const Plan& plan, int number);
+  Attempt(const Plan& plan, int number, const Signals& signals);
 
   Result run();
 
@@ -83,6 +84,7 @@ class Attempt {
 
   const Plan& plan_;
   const int number_;
+  const Signals& signals_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> busy_{context_.get_executor()};
 
@@ -96,16 +98,18 @@ class Attempt {
   std::vector<RankRecord> ranks_;
   int ended_ = 0;
   int first_failed_ = -1;
+  bool failed_when_interrupted_ = false;  ///< the first failure came after Ctrl-C
   Outcome outcome_;
   bool decided_ = false;
   Stage stage_ = Stage::running;
   bool interrupted_ = false;
   std::optional<std::chrono::steady_clock::time_point> told_to_end_;  ///< by SIGTERM
+  int told_to_stop_ = 0;
   bool leave_at_once_ = false;
   std::optional<std::chrono::steady_clock::time_point> first_signal_;  ///< that the ranks got to make them end
   std::chrono::nanoseconds killed_after_{};
 
-  asio::signal_set signals_{context_};
+  asio::posix::stream_descriptor signal_waits_{context_};
   asio::steady_timer timer_{context_};     ///< of the stage
   asio::steady_timer deadline_{context_};  ///< --timeout
   asio::posix::stream_descriptor reports_{context_};

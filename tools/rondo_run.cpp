@@ -16,6 +16,7 @@
 #include "tools/process.hpp"
 #include "tools/rank_environment.hpp"
 #include "tools/run_options.hpp"
+#include "tools/signals.hpp"
 #include "transport/handshake.hpp"
 
 namespace rondo::detail {
@@ -85,14 +86,20 @@ void check_files(const rlimit& files) {
 
 int run_job(const Plan& plan) {
   check_files(plan.inherited.files);
+  const Signals signals;
   for (int number = 0;; ++number) {
-    std::optional<Attempt> attempt(std::in_place, plan, number);
+    std::optional<Attempt> attempt(std::in_place, plan, number, signals);
     const Attempt::Result result = attempt->run();
+    const bool again = result.kind == Outcome::Kind::rank_failed && number < plan.options.max_restarts;
     // Who leaves because nobody reads must not wait for the same reader.
     if (!result.leave_at_once || is_writable(STDERR_FILENO)) fmt::print(stderr, "{}", result.summary);
-    if (result.leave_at_once) ::_exit(result.status);
+    if (result.leave_at_once) ::_exit(again && result.told_to_stop != 0 ? 128 + result.told_to_stop : result.status);
     attempt.reset();
-    if (result.kind != Outcome::Kind::rank_failed || number >= plan.options.max_restarts) return result.status;
+    if (!again) return result.status;
+    if (const int signal = result.told_to_stop != 0 ? result.told_to_stop : signals.next_to_stop(); signal != 0) {
+      fmt::print(stderr, "rondo-run: told to stop by {}, so the ranks do not start again\n", signal_name(signal));
+      return 128 + signal;
+    }
     fmt::print(stderr, "rondo-run: all ranks start again\n");
   }
 }

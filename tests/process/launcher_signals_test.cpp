@@ -140,6 +140,41 @@ TEST_CASE("Ctrl-C ends ranks that do not mind it with 130", "[process][launcher]
   CHECK_THAT(ended.err, ContainsSubstring("stopped by SIGINT"));
 }
 
+TEST_CASE("who is told to stop starts no rank again", "[process][launcher]") {
+  SECTION("ranks that mind Ctrl-C leave with a status of their own") {
+    Launched launched({"-n", "2", "--max-restarts", "3", "sh", "-c",
+                       "trap 'exit 3' INT; echo ready $RANK; while :; do sleep 0.01; done"});
+    launched.wait_for_output("ready 0");
+    launched.wait_for_output("ready 1");
+    launched.signal(SIGINT);
+    const auto ended = launched.wait();
+    CHECK(ended.status == 130);
+    CHECK_THAT(ended.err, ContainsSubstring("stopped by SIGINT\n") && ContainsSubstring("(exited with status 3)"));
+    CHECK(ended.err.find("start again") == std::string::npos);
+  }
+  SECTION("a rank has failed, the other is being ended") {
+    for (const int signal : {SIGINT, SIGTERM}) {
+      Launched launched(actors(2, {"--grace", "60", "--max-restarts", "3"}, {"if", "0", "signals"}));
+      const pid_t deaf = launched.number_after("ready 0 ");
+      ::kill(launched.number_after("ready 1 "), SIGKILL);
+      launched.wait_for_output("got 0 SIGTERM");
+      launched.signal(signal);
+      if (signal == SIGTERM) ::kill(deaf, SIGUSR2);
+      const auto ended = launched.wait();
+      CHECK(ended.status == 128 + signal);
+      CHECK_THAT(ended.err, ContainsSubstring("rank 1 failed first: killed by SIGKILL\n") &&
+                                ContainsSubstring(", so the ranks do not start again\n"));
+    }
+  }
+  SECTION("one attempt follows the other") {
+    Launched launched({"--max-restarts", "1000000", "sh", "-c", "echo attempt $RONDO_ATTEMPT; exit 3"});
+    launched.wait_for_output("attempt 3");
+    launched.signal(SIGTERM);
+    const auto ended = launched.wait();
+    CHECK(ended.status == 143);
+  }
+}
+
 TEST_CASE("SIGTERM ends the job: well where ranks end well, else with 143", "[process][launcher]") {
   Launched polite(actors(2, {}, {"polite"}));
   polite.wait_for_output("ready 0 ");

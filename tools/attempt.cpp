@@ -135,7 +135,9 @@ void Attempt::take_reports() {
     } else if (!decided_) {
       outcome_.first_rank = report.rank;
       outcome_.error = report.value;
-      decide(Outcome::Kind::not_started);
+      if (report.kind == Report::Kind::no_pipe) outcome_.reason = "cannot make a pipe";
+      if (report.kind == Report::Kind::no_process) outcome_.reason = "cannot fork";
+      decide(report.kind == Report::Kind::refused ? Outcome::Kind::not_run : Outcome::Kind::not_started);
       kill_job();
     }
   }
@@ -245,7 +247,8 @@ void Attempt::after(std::chrono::nanoseconds delay, void (Attempt::*then)()) {
 }
 
 void Attempt::on_guardian_end() {
-  if (!guardian_.conclude() || (ended_ < plan_.options.size && !decided_)) decide(Outcome::Kind::guardian_lost);
+  outcome_.guardian_end = guardian_.conclude();
+  if (outcome_.guardian_end != 0 || ended_ < plan_.options.size) decide(Outcome::Kind::guardian_lost);
   stage_ = Stage::draining;
   timer_.cancel();
   // Who was told to stop does not wait for ever for a reader that does not read; else only --timeout or a signal ends

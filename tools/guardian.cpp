@@ -57,11 +57,11 @@ void Guardian::signal(int signal) { order({Order::Kind::signal, signal}); }
 void Guardian::sweep(int signal) { order({Order::Kind::sweep, signal}); }
 void Guardian::kill() { order({Order::Kind::kill, SIGKILL}); }
 
-bool Guardian::conclude() {
+int Guardian::conclude() {
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  if (status == 0) return status;
 
   cgroup_.kill();
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -70,7 +70,7 @@ bool Guardian::conclude() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   cgroup_.remove();
-  return false;
+  return status;
 }
 
 }  // namespace rondo::detail

@@ -29,11 +29,11 @@ struct RankStart {
 
 /// What the guardian tells, in the order in which it happened.
 struct Report {
-  enum class Kind : std::int32_t { started, refused, ended };
+  enum class Kind : std::int32_t { started, no_pipe, no_process, refused, ended };
   Kind kind;
   std::int32_t rank;
   std::int32_t pid;
-  std::int32_t value;  ///< refused: errno of exec; ended: the status that waitpid gave
+  std::int32_t value;  ///< no_...: errno; refused: errno of exec; ended: the status that waitpid gave
 };
 
 /// What the launcher tells the guardian.
@@ -74,8 +74,8 @@ class Guardian {
   /// SIGKILL to all, until none is left.
   void kill();
 
-  /// After `ended`. True when the guardian had finished; else it was killed, and this ended what it had left.
-  bool conclude();
+  /// After `ended`. How the guardian ended, as waitpid tells: where that is not 0, this ended what it had left.
+  int conclude();
 
  private:
   void order(const Order& order);

@@ -126,8 +126,11 @@ class Keeper {
   bool start_one(RankStart& rank) {
     const int number = static_cast<int>(pids_.size());
     const pid_t guardian = ::getpid();
-    Pipe failure = make_pipe();
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return tell_failed(Report::Kind::no_pipe, errno);
+    Pipe failure{Descriptor(ends[0]), Descriptor(ends[1])};
     const pid_t pid = ::fork();
+    if (pid < 0) return tell_failed(Report::Kind::no_process, errno);
     if (pid == 0) {
       // Out of the way of the control connection's fixed number.
       const int tell = ::fcntl(failure.write.get(), F_DUPFD_CLOEXEC, kControlDescriptor + 1);
@@ -137,20 +140,24 @@ class Keeper {
       ::_exit(kNotFound);
     }
     failure.write.reset();
-    int error = pid < 0 ? errno : 0;
-    if (pid > 0) {
-      while (::read(failure.read.get(), &error, sizeof error) < 0 && errno == EINTR) continue;
-    }
+    int error = 0;
+    while (::read(failure.read.get(), &error, sizeof error) < 0 && errno == EINTR) continue;
     pids_.push_back(pid);
     rank = RankStart{};
     if (error != 0) {
       tell({Report::Kind::refused, number, pid, error});
-      if (pid > 0) ::waitpid(pid, nullptr, 0);
+      ::waitpid(pid, nullptr, 0);
       pids_.back() = -1;
       return false;
     }
     tell({Report::Kind::started, number, pid, 0});
     return true;
+  }
+
+  /// Of the rank whose turn it is.
+  bool tell_failed(Report::Kind kind, int error) const {
+    tell({kind, static_cast<int>(pids_.size()), -1, error});
+    return false;
   }
 
   bool launcher_is_gone() const {

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -65,6 +66,18 @@ std::string list_waits(const std::vector<std::string>& calls, const std::vector<
   }
   if (!elsewhere.empty()) list += fmt::format("; {} in no call, or not for a second", name_ranks(elsewhere));
   return fmt::format("  waited for others: {}\n", list);
+}
+
+/// The program's fault, or its permissions', by errno of exec; not want of memory, of processes or of open files.
+int status_of_exec(int error) {
+  if (error == ENOENT) return kNotFound;
+  constexpr std::array kOfProgram = {EACCES, EPERM,   ENOEXEC, ENOTDIR, ELOOP, ENAMETOOLONG,
+                                     EISDIR, ETXTBSY, ELIBBAD, EINVAL,  E2BIG};
+  return std::find(kOfProgram.begin(), kOfProgram.end(), error) != kOfProgram.end() ? kNotExecutable : kLauncherError;
+}
+
+std::string describe_guardian_end(int wait_status) {
+  return fmt::format("its guardian process {}{}", WIFSIGNALED(wait_status) ? "was " : "", describe_end(wait_status));
 }
 
 bool failed_alone(const RankRecord& rank) { return rank.end == End::own && exit_status_of(rank.wait_status) != 0; }
@@ -131,9 +144,10 @@ int exit_status(const Outcome& outcome, const std::vector<RankRecord>& ranks) {
     case Outcome::Kind::succeeded: return 0;
     case Outcome::Kind::rank_failed:
       return exit_status_of(ranks[static_cast<std::size_t>(outcome.first_rank)].wait_status);
-    case Outcome::Kind::not_started: return outcome.error == ENOENT ? kNotFound : kNotExecutable;
+    case Outcome::Kind::not_run: return status_of_exec(outcome.error);
     case Outcome::Kind::timed_out: return kTimedOut;
     case Outcome::Kind::signalled: return 128 + outcome.signal;
+    case Outcome::Kind::not_started:
     case Outcome::Kind::guardian_lost:
     case Outcome::Kind::output_failed: return kLauncherError;
   }
@@ -151,16 +165,20 @@ std::string summarize(const Outcome& outcome, const std::vector<RankRecord>& ran
   switch (outcome.kind) {
     case Outcome::Kind::succeeded: return {};
     case Outcome::Kind::rank_failed: text = first_failure(outcome, ranks, facts, last_lines); break;
-    case Outcome::Kind::not_started:
+    case Outcome::Kind::not_run:
       return fmt::format("rondo-run: cannot run {}: {}{}\n", facts.program, std::strerror(outcome.error),
                          what_may_be_wrong(outcome.error));
+    case Outcome::Kind::not_started:
+      return fmt::format("rondo-run: cannot start rank {} of {}: {}: {}\n", outcome.first_rank, ranks.size(),
+                         outcome.reason, std::strerror(outcome.error));
     case Outcome::Kind::timed_out:
       return fmt::format("rondo-run: not done after the --timeout of {}\n{}{}", facts.timeout,
                          list_waits(outcome.waited, ranks), list_stopped());
     case Outcome::Kind::signalled:
       return fmt::format("rondo-run: stopped by {}\n{}{}", signal_name(outcome.signal),
                          list_waits(outcome.waited, ranks), list_stopped());
-    case Outcome::Kind::guardian_lost: return "rondo-run: its guardian process was killed, so the job was ended\n";
+    case Outcome::Kind::guardian_lost:
+      return fmt::format("rondo-run: {}, so the job was ended\n", describe_guardian_end(outcome.guardian_end));
     case Outcome::Kind::output_failed:
       return "rondo-run: it could not write what the ranks print, so the job was ended\n" + list_stopped();
   }

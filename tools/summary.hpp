@@ -28,18 +28,20 @@ struct Outcome {
   enum class Kind {
     succeeded,
     rank_failed,
-    not_started,    ///< the program could not be run: `error` is errno
+    not_run,        ///< the program could not be run: `error` is errno
+    not_started,    ///< `first_rank` has no process, for `reason`: `error` is errno
     timed_out,      ///< --timeout
     signalled,      ///< the launcher was told to stop by `signal`
-    guardian_lost,  ///< somebody killed the guardian process
+    guardian_lost,  ///< the guardian process ended too early: `guardian_end`, as waitpid tells
     output_failed,  ///< the launcher could not write what the ranks print
   };
   Kind kind = Kind::succeeded;
-  int first_rank = -1;  ///< rank_failed, not_started
+  int first_rank = -1;  ///< rank_failed, not_run, not_started
   int signal = 0;
   int error = 0;
+  int guardian_end = 0;
   int left_before = -1;  ///< rank_failed: who ended in the middle of the job, without a failure of its own
-  std::string reason;    ///< what the first rank said of itself when it left, if it did
+  std::string reason;    ///< what the first rank said of itself when it left, if it did; not_started: what failed
   OomKills oom_before, oom_after;
   /// timed_out, signalled: by rank, in which call it waited for others until then; empty: in none.
   std::vector<std::string> waited;

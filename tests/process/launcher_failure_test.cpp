@@ -9,9 +9,11 @@
 
 #include "tests/process/launched.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/skipped.hpp"
 
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::Matches;
 
 TEST_CASE("the exit status and the summary are those of the first rank that failed", "[process][launcher]") {
   const auto ended = launch(actors(4, {}, {"if", "2", "exit", "3"}));
@@ -126,6 +128,27 @@ TEST_CASE("too low a limit of open files is an error that says so", "[process][l
   const auto ended = launched.wait();
   CHECK(ended.status == 125);
   CHECK(ended.err == "rondo-run: a process may have 100 files open (ulimit -Hn), wanted at least 128\n");
+}
+
+TEST_CASE("a rank that gets no pipe is not started, and that is said", "[process][launcher]") {
+  // Enough for the launcher's ends of 20 ranks, not for what starting one takes for a moment.
+  Launched launched({"-n", "20", "true"}, {"sh", "-c", "ulimit -n 152; exec \"$@\"", "sh"});
+  const auto ended = launched.wait();
+  CHECK(ended.status == 125);
+  CHECK_THAT(ended.err,
+             Matches("rondo-run: cannot start rank [0-9]+ of 20: cannot make a pipe: Too many open files\n"));
+}
+
+TEST_CASE("a rank that gets no process is not started, and that is said", "[process][launcher]") {
+  // A number of processes that is a user's own, and is none of root's.
+  const std::vector<std::string> as_user{"setpriv", "--reuid", "12345", "--clear-groups", "prlimit", "--nproc=100"};
+  Launched probe({"true"}, as_user);
+  if (probe.wait().status != 0) return rondo::testing::skipped("no other user can be had here");
+  Launched launched({"-n", "128", "sleep", "100"}, as_user);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 125);
+  CHECK_THAT(ended.err, Matches("rondo-run: cannot start rank [0-9]+ of 128: cannot fork: "
+                                "Resource temporarily unavailable\n"));
 }
 
 TEST_CASE("--max-restarts starts all ranks again, with the number of the attempt", "[process][launcher]") {

@@ -90,7 +90,7 @@ TEST_CASE("nothing outlives a guardian that is killed", "[process][launcher]") {
   ::kill(guardian, SIGKILL);
   const auto ended = launched.wait();
   CHECK(ended.status == 125);
-  CHECK_THAT(ended.err, ContainsSubstring("guardian process was killed"));
+  CHECK_THAT(ended.err, ContainsSubstring("guardian process was killed by SIGKILL, so the job was ended"));
   CHECK(rank.gone_within(0ms));
   CHECK(daemon.gone_within(0ms));
   CHECK_FALSE(is_there(group));

@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <csignal>
 #include <deque>
 #include <string>
@@ -61,6 +62,38 @@ TEST_CASE("a rank killed while the kernel was short of memory gets that hint", "
   CHECK_THAT(summarize(outcome, ranks, facts, {}), ContainsSubstring("of this control group"));
   ranks[1].wait_status = 1 << 8;
   CHECK(summarize(outcome, ranks, facts, {}).find("memory") == std::string::npos);
+}
+
+TEST_CASE("what is no program is 126, what there is none of 127, what is for want of resources 125", "[tools]") {
+  const SummaryFacts facts{.program = "./train", .host = "here", .timeout = "", .killed_after = ""};
+  std::vector<RankRecord> ranks(16);
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::not_run;
+  outcome.first_rank = 7;
+  const auto status = [&](int error) {
+    outcome.error = error;
+    return exit_status(outcome, ranks);
+  };
+  CHECK(status(ENOENT) == 127);
+  for (const int error : {EACCES, EPERM, ENOEXEC, ENOTDIR, ELOOP}) CHECK(status(error) == 126);
+  for (const int error : {EAGAIN, ENOMEM, EMFILE, ENFILE}) CHECK(status(error) == 125);
+  outcome.kind = Outcome::Kind::not_started;
+  outcome.reason = "cannot fork";
+  CHECK(status(EAGAIN) == 125);
+  CHECK(summarize(outcome, ranks, facts, {}) ==
+        "rondo-run: cannot start rank 7 of 16: cannot fork: Resource temporarily unavailable\n");
+}
+
+TEST_CASE("a guardian that is lost is told by how it ended", "[tools]") {
+  const SummaryFacts facts{.program = "./train", .host = "here", .timeout = "", .killed_after = ""};
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::guardian_lost;
+  outcome.guardian_end = SIGKILL;
+  CHECK(summarize(outcome, {}, facts, {}) ==
+        "rondo-run: its guardian process was killed by SIGKILL, so the job was ended\n");
+  outcome.guardian_end = 125 << 8;
+  CHECK(summarize(outcome, {}, facts, {}) ==
+        "rondo-run: its guardian process exited with status 125, so the job was ended\n");
 }
 
 TEST_CASE("the summary tells apart who failed first, who after it, and who was stopped", "[tools]") {

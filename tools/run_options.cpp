@@ -72,6 +72,11 @@ Words split_words(const CLI::App& app, int argc, const char* const* argv) {
     split.own.push_back(words[i] == "-np" ? "--np" : words[i]);
     const std::string& word = split.own.back();
     const bool value_attached = word.starts_with("--") ? word.find('=') != std::string::npos : word.size() > 2;
+    if (word.starts_with("--") && word.ends_with('=')) {  // CLI11 would take the next word for its value
+      split.own.back().pop_back();
+      split.own.emplace_back();
+      continue;
+    }
     const CLI::Option* option = value_attached ? nullptr : app.get_option_no_throw(word);
     if (option == nullptr || option->get_items_expected_max() == 0) continue;
     if (i + 1 == words.size()) throw LaunchError(fmt::format("option {}: its value is missing", words[i]));
@@ -141,12 +146,16 @@ RunOptions parse_options(int argc, const char* const* argv, std::optional<int>& 
   }
   options.command = std::move(words.command);
   options.prefix = !texts.no_prefix;
-  if (!texts.size.empty()) options.size = parse_count("-n", texts.size, 1, kMaxRanks, "a number of ranks");
-  if (!texts.timeout.empty()) options.timeout = parse_seconds("--timeout", texts.timeout, false);
-  if (!texts.grace.empty()) options.grace = parse_seconds("--grace", texts.grace, true);
-  if (!texts.max_restarts.empty()) {
+  const auto given = [&app](const char* option) { return app.count(option) != 0; };
+  if (given("-n")) options.size = parse_count("-n", texts.size, 1, kMaxRanks, "a number of ranks");
+  if (given("--timeout")) options.timeout = parse_seconds("--timeout", texts.timeout, false);
+  if (given("--grace")) options.grace = parse_seconds("--grace", texts.grace, true);
+  if (given("--max-restarts")) {
     options.max_restarts =
         parse_count("--max-restarts", texts.max_restarts, 0, std::numeric_limits<int>::max(), "a number");
+  }
+  if (given("--output-dir") && options.output_directory.empty()) {
+    throw LaunchError("option --output-dir: got '', wanted a directory");
   }
   if (texts.bind_to != "none" && texts.bind_to != "core") {
     throw LaunchError(fmt::format("option --bind-to: got '{}', wanted none or core", texts.bind_to));

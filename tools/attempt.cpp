@@ -231,7 +231,28 @@ void Attempt::kill_job() {
   stage_ = Stage::killing;
   if (first_signal_) killed_after_ = steady_clock::now() - *first_signal_;
   guardian_.kill();
+  after(kKillTime, &Attempt::kill_guardian);
+}
+
+void Attempt::kill_guardian() {
+  guardian_killed_ = true;
+  guardian_.end();
   after(kKillTime, &Attempt::give_up);
+}
+
+/// What a guardian that was killed could not tell. True when no rank is left.
+bool Attempt::note_swept() {
+  bool all = true;
+  for (RankRecord& rank : ranks_) {
+    if (rank.pid < 0 || rank.end != RankRecord::End::none) continue;
+    if (::kill(rank.pid, 0) == 0) {
+      all = false;
+    } else {
+      rank.end = RankRecord::End::killed;
+      rank.wait_status = SIGKILL;
+    }
+  }
+  return all;
 }
 
 void Attempt::give_up() {
@@ -248,7 +269,10 @@ void Attempt::after(std::chrono::nanoseconds delay, void (Attempt::*then)()) {
 
 void Attempt::on_guardian_end() {
   outcome_.guardian_end = guardian_.conclude();
-  if (outcome_.guardian_end != 0 || ended_ < plan_.options.size) decide(Outcome::Kind::guardian_lost);
+  if ((outcome_.guardian_end != 0 && !guardian_killed_) || ended_ < plan_.options.size) {
+    decide(Outcome::Kind::guardian_lost);
+  }
+  if (!note_swept()) return give_up();
   stage_ = Stage::draining;
   timer_.cancel();
   // Who was told to stop does not wait for ever for a reader that does not read; else only --timeout or a signal ends
@@ -329,7 +353,7 @@ Attempt::Result Attempt::result() {
   const int first = outcome_.kind == Outcome::Kind::rank_failed ? outcome_.first_rank : 0;
   Result result{outcome_.kind, exit_status(outcome_, ranks_),
                 summarize(outcome_, ranks_, facts, output_.last_lines(first)), told_to_stop_, leave_at_once_};
-  if (stage_ == Stage::killing) {
+  if (stage_ != Stage::draining) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (ranks_[rank].end != RankRecord::End::none || ranks_[rank].pid < 0) continue;
       result.summary += fmt::format("rondo-run: rank {}, pid {} does not end, {} after SIGKILL\n", rank,

@@ -77,6 +77,8 @@ class Attempt {
   void decide(Outcome::Kind kind);
   void end_job(int signal);
   void kill_job();
+  void kill_guardian();
+  bool note_swept();
   void give_up();
   void after(std::chrono::nanoseconds delay, void (Attempt::*then)());
   RankRecord& record(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -104,6 +106,7 @@ class Attempt {
   Stage stage_ = Stage::running;
   bool interrupted_ = false;
   std::optional<std::chrono::steady_clock::time_point> told_to_end_;  ///< by SIGTERM
+  bool guardian_killed_ = false;                                      ///< by us
   int told_to_stop_ = 0;
   bool leave_at_once_ = false;
   std::optional<std::chrono::steady_clock::time_point> first_signal_;  ///< that the ranks got to make them end

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <thread>
 #include <utility>
 
@@ -56,6 +57,10 @@ void Guardian::order(const Order& order) {
 void Guardian::signal(int signal) { order({Order::Kind::signal, signal}); }
 void Guardian::sweep(int signal) { order({Order::Kind::sweep, signal}); }
 void Guardian::kill() { order({Order::Kind::kill, SIGKILL}); }
+
+void Guardian::end() const {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+}
 
 int Guardian::conclude() {
   int status = 0;

@@ -15,6 +15,7 @@
 using namespace rondo::test;
 using namespace std::chrono_literals;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -94,6 +95,24 @@ TEST_CASE("nothing outlives a guardian that is killed", "[process][launcher]") {
   CHECK(rank.gone_within(0ms));
   CHECK(daemon.gone_within(0ms));
   CHECK_FALSE(is_there(group));
+}
+
+TEST_CASE("a guardian that is stopped does not keep ranks alive", "[process][launcher]") {
+  Launched launched(actors(2, {"--grace", "0.1"}, {"daemon"}));
+  const pid_t pid = launched.number_after("ready 1 ");
+  const Watched rank(pid);
+  const Watched daemon(launched.number_after("daemon 0 "));
+  launched.wait_for_output("ready 0 ");
+  const Watched guardian(parent_of(pid));
+  ::kill(parent_of(pid), SIGSTOP);
+  launched.signal(SIGTERM);
+  const auto ended = launched.wait();
+  CHECK(ended.status == 143);
+  CHECK_THAT(ended.err, StartsWith("rondo-run: stopped by SIGTERM\n  ended: ranks 0 and 1 (SIGKILL, "));
+  CHECK(lines_of(ended.err).size() == 2);
+  CHECK(guardian.gone_within(0ms));
+  CHECK(rank.gone_within(0ms));
+  CHECK(daemon.gone_within(0ms));
 }
 
 TEST_CASE("ranks do not even outlive both, launcher and guardian", "[process][launcher]") {

@@ -23,9 +23,10 @@ std::string how_it_ended(const RankRecord& rank, const SummaryFacts& facts) {
   const bool by_kill = WIFSIGNALED(rank.wait_status) && WTERMSIG(rank.wait_status) == SIGKILL;
   if (rank.end == End::none) return "still there";
   if (rank.end == End::killed && by_kill) return fmt::format("SIGKILL, {} after the first signal", facts.killed_after);
-  if (rank.end == End::own) return describe_end(rank.wait_status);
-  if (WIFSIGNALED(rank.wait_status)) return signal_name(WTERMSIG(rank.wait_status));
-  return describe_end(rank.wait_status) + " when told to end";
+  if (WIFSIGNALED(rank.wait_status)) {
+    return signal_name(WTERMSIG(rank.wait_status)) + (WCOREDUMP(rank.wait_status) ? ", core dumped" : "");
+  }
+  return describe_end(rank.wait_status) + (rank.end == End::own ? "" : " when told to end");
 }
 
 /// "  stopped because of it: ranks 0 and 1 (SIGTERM); rank 3 (...)": the ranks that `chosen` picks, by how they ended.

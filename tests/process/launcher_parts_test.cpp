@@ -96,6 +96,23 @@ TEST_CASE("a guardian that is lost is told by how it ended", "[tools]") {
         "rondo-run: its guardian process exited with status 125, so the job was ended\n");
 }
 
+TEST_CASE("one end by a signal is told as another, whoever sent it", "[tools]") {
+  const SummaryFacts facts{.program = "./train", .host = "here", .timeout = "", .killed_after = "5 s"};
+  constexpr int kCoreFlag = 0x80;
+  std::vector<RankRecord> ranks(4);
+  ranks[0] = {100, RankRecord::End::own, SIGINT};
+  ranks[1] = {101, RankRecord::End::terminated, SIGINT};
+  ranks[2] = {102, RankRecord::End::own, SIGABRT | kCoreFlag};
+  ranks[3] = {103, RankRecord::End::terminated, 3 << 8};
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::signalled;
+  outcome.signal = SIGINT;
+  CHECK(summarize(outcome, ranks, facts, {}) ==
+        "rondo-run: stopped by SIGINT\n"
+        "  ended: rank 2 (SIGABRT, core dumped); ranks 0 and 1 (SIGINT); "
+        "rank 3 (exited with status 3 when told to end)\n");
+}
+
 TEST_CASE("the summary tells apart who failed first, who after it, and who was stopped", "[tools]") {
   std::vector<RankRecord> ranks(5);
   ranks[0] = {100, RankRecord::End::terminated, SIGTERM};

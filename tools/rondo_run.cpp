@@ -113,6 +113,7 @@ int run(int argc, const char* const* argv) {
   const Plan plan = make_plan(std::move(options), inherited);
   if (!dry_run) return run_job(plan);
   print_plan(plan);
+  if (std::fflush(stdout) != 0) throw_errno("cannot write to standard output");
   return 0;
 }
 

@@ -1,5 +1,7 @@
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -44,6 +46,8 @@ int run(const SimOptions& options) {
   std::vector<SimResult> results;
   for (const Algorithm algorithm : options.algorithms) results.push_back(predict(options, question, algorithm));
   fmt::print("{}", options.json ? sim_json(options, results) : sim_table(options, results));
+  if (std::fflush(stdout) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
   return 0;
 }
 

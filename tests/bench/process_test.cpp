@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +21,7 @@
 
 using namespace rondo::bench;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -56,6 +59,16 @@ struct Compared {
 };
 
 }  // namespace
+
+TEST_CASE("results that cannot be written are an error, and said", "[bench][process]") {
+  if (::access("/dev/full", W_OK) != 0) return;
+  for (const char* arguments : {"all_reduce --sizes 8 -i 5", "explain all_reduce", "--version", "tuning"}) {
+    const Outcome outcome = run_shell(std::string("{ ") + RONDO_BENCH + " " + arguments + " >/dev/full; } 2>&1");
+    INFO(arguments << ": " << outcome.output);
+    CHECK(outcome.status != 0);
+    CHECK_THAT(outcome.output, StartsWith("rondo-bench: cannot write to "));
+  }
+}
 
 TEST_CASE("rondo-bench starts its own ranks and reports", "[bench][process]") {
   const TemporaryDirectory directory;

@@ -73,6 +73,16 @@ TEST_CASE("rondo-sim gives every pair of an all_to_all the same", "[tools][sim]"
         "rondo-sim: --size: got \"6\", wanted at least 7 bytes, one for each rank\n");
 }
 
+TEST_CASE("rondo-sim says when its table cannot be written", "[tools][sim]") {
+  if (::access("/dev/full", W_OK) != 0) return;
+  std::FILE* const pipe = ::popen(RONDO_SIM " all_reduce --ranks 4 2>&1 >/dev/full", "r");
+  REQUIRE(pipe != nullptr);
+  std::string text(1000, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), pipe));
+  CHECK(::pclose(pipe) != 0);
+  CHECK(text == "rondo-sim: cannot write to standard output: No space left on device\n");
+}
+
 TEST_CASE("rondo-sim takes all algorithms that a collective has", "[tools][sim]") {
   int status = -1;
   const auto all = parse({"all_reduce"}, status);

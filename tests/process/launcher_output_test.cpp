@@ -136,6 +136,13 @@ TEST_CASE("a full disk is an error of the launcher, and said", "[process][launch
   CHECK_THAT(ended.err, ContainsSubstring("standard output: No space left on device"));
 }
 
+TEST_CASE("a plan that cannot be written is an error, and said", "[process][launcher]") {
+  if (::access("/dev/full", W_OK) != 0) return;
+  const auto ended = launch({"sh", "-c", "exec " RONDO_RUN " --dry-run -n 1 true > /dev/full"});
+  CHECK(ended.status == 125);
+  CHECK_THAT(ended.err, ContainsSubstring("rondo-run: cannot write to standard output: No space left on device"));
+}
+
 TEST_CASE("ranks that end because of the launcher's full disk are not blamed", "[process][launcher]") {
   if (::access("/dev/full", W_OK) != 0) return;
   const auto ended = launch({"sh", "-c", "exec " RONDO_RUN " -n 2 yes > /dev/full"});

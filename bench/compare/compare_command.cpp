@@ -102,7 +102,9 @@ void add_options(CLI::App& app, TypedComparison& typed, CompareSettings& setting
   app.add_option("--limit", plan.limits.seconds, "seconds after which a loop is cut")
       ->check(check_positive)
       ->capture_default_str();
-  app.add_option("--fail-above", settings.fail_above, "exit status 1 if a ratio is above this")->type_name("RATIO");
+  app.add_option("--fail-above", settings.fail_above, "exit status 1 if a ratio is above this")
+      ->type_name("RATIO")
+      ->check(check_positive);
   app.add_option("--json", settings.json, "write all of it to this file")->type_name("FILE");
   app.add_option("--markdown", settings.markdown, "write a table of ratios, and to whom, to this file")
       ->type_name("FILE");

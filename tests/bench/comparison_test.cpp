@@ -220,6 +220,9 @@ TEST_CASE("a part of the comparison can be asked for", "[bench]") {
   CHECK(part.plan.sizes.front() == 8);
   CHECK(part.plan.limits.seconds == 2);
   CHECK(part.fail_above == 1.0);
+  for (const char* limit : {"nan", "inf", "0", "-1", "some"}) {
+    CHECK_THROWS_AS(parse_compare_settings({"--fail-above", limit}), UsageError);
+  }
 }
 
 TEST_CASE("on devices what was not asked for otherwise is of few loops, up to long ones", "[bench]") {

@@ -33,8 +33,8 @@ std::chrono::nanoseconds parse_seconds(const std::string& option, const std::str
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool in_range = zero_allowed ? value >= 0 : value > 0;
   if (error != std::errc{} || end != text.data() + text.size() || !in_range || value > kMostSeconds) {
-    throw LaunchError(fmt::format("option {}: got '{}', wanted a number of seconds {} 0", option, text,
-                                  zero_allowed ? "not below" : "above"));
+    throw LaunchError(fmt::format("option {}: got '{}', wanted a number of seconds {} 0, at most {:.0f}", option, text,
+                                  zero_allowed ? "not below" : "above", kMostSeconds));
   }
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(value));
 }

@@ -19,6 +19,9 @@
 namespace rondo::detail {
 namespace {
 
+/// As many as rondo-run starts. A size above is a mistake, not a want of memory.
+constexpr int kMostRanks = 65536;
+
 /// The variables of one launcher. Alternatives stand in one list, the first one that is set counts.
 struct Launcher {
   using Names = std::array<std::string_view, 3>;
@@ -101,14 +104,15 @@ class Seen {
     return std::nullopt;
   }
 
-  std::optional<std::int64_t> number(std::span<const std::string_view> names, std::int64_t least) const {
+  std::optional<std::int64_t> number(std::span<const std::string_view> names, std::int64_t least,
+                                     std::int64_t most = std::numeric_limits<std::int32_t>::max()) const {
     const auto hit = first(names);
     if (!hit) return std::nullopt;
     std::int64_t value = 0;
     const auto [end, failed] = std::from_chars(hit->second.data(), hit->second.data() + hit->second.size(), value);
-    if (failed != std::errc{} || end != hit->second.data() + hit->second.size() || value < least ||
-        value > std::numeric_limits<std::int32_t>::max()) {
-      reject(fmt::format("{}: got \"{}\", wanted a number from {}", hit->first, printable(hit->second, 64), least));
+    if (failed != std::errc{} || end != hit->second.data() + hit->second.size() || value < least || value > most) {
+      reject(fmt::format("{}: got \"{}\", wanted a number from {} to {}", hit->first, printable(hit->second, 64), least,
+                         most));
     }
     return value;
   }
@@ -153,7 +157,9 @@ std::string names_of(const Launcher::Names& names) {
 }
 
 void check_range(std::string_view who, std::int64_t rank, std::int64_t size, const Seen& seen) {
-  if (size < 1) seen.reject(fmt::format("{}: got a world of {} ranks, wanted at least 1", who, size));
+  if (size < 1 || size > kMostRanks) {
+    seen.reject(fmt::format("{}: got a world of {} ranks, wanted 1 to {}", who, size, kMostRanks));
+  }
   if (rank < 0 || rank >= size) {
     seen.reject(fmt::format("{}: got rank {}, wanted 0 to {} in a world of {}", who, rank, size - 1, size));
   }
@@ -183,7 +189,7 @@ std::string job_of(const Launcher& launcher, const Seen& seen) {
 /// What the ranks' variables of `launcher` say.
 Identity read(const Launcher& launcher, const Seen& seen) {
   const auto rank = seen.number(launcher.rank, 0);
-  const auto size = seen.number(launcher.size, 1);
+  const auto size = seen.number(launcher.size, 1, kMostRanks);
   if (!rank || !size) {
     seen.reject(fmt::format("{} is visible but incomplete: {} is not set", launcher.name,
                             names_of(rank ? launcher.size : launcher.rank)));

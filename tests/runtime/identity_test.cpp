@@ -171,7 +171,15 @@ TEST_CASE("numbers that are none, or do not fit, are errors", "[runtime][identit
              ContainsSubstring("got local rank 1, wanted 0 to 0 in a world of 1"));
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_RANK", "-1"}}), ContainsSubstring("RONDO_RANK: got \"-1\""));
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_SIZE", "0"}}), ContainsSubstring("RONDO_SIZE: got \"0\""));
-  CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_SIZE", "99999999999"}}), ContainsSubstring("RONDO_SIZE"));
+  for (const char* size : {"99999999999", "2147483647", "65537"}) {
+    CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_SIZE", size}}),
+               ContainsSubstring(std::string("RONDO_SIZE: got \"") + size + "\", wanted a number from 1 to 65536"));
+  }
+  CHECK(who(kLauncher + Environment{{"RONDO_SIZE", "65536"}}).size == 65536);
+  InitOptions many;
+  many.rank = 0;
+  many.size = 65537;
+  CHECK_THAT(rejection({}, many), ContainsSubstring("got a world of 65537 ranks, wanted 1 to 65536"));
   CHECK_THAT(rejection(kTorchrun + Environment{{"MASTER_PORT", "0"}}), ContainsSubstring("MASTER_PORT: got \"0\""));
 }
 

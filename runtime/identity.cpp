@@ -14,6 +14,7 @@
 
 #include "runtime/deadline_wait.hpp"
 #include "runtime/endpoint.hpp"
+#include "transport/keyed_hash.hpp"
 #include "transport/printable.hpp"
 
 namespace rondo::detail {
@@ -178,6 +179,16 @@ void check_local_range(std::string_view who, std::optional<std::int64_t> rank, s
   }
 }
 
+/// Of a job, for the name of a socket: two that are alike for long are still two.
+std::string short_name(const std::string& job) {
+  constexpr std::size_t kMostBytes = 64, kHashBytes = 8;
+  if (job.size() <= kMostBytes) return job;
+  std::string name = job.substr(0, kMostBytes - 1 - 2 * kHashBytes) + "-";
+  const Hash whole = hash(std::as_bytes(std::span(job)));
+  for (std::size_t i = 0; i < kHashBytes; ++i) name += fmt::format("{:02x}", whole[i]);
+  return name;
+}
+
 std::string job_of(const Launcher& launcher, const Seen& seen) {
   const auto job = seen.first(launcher.job);
   if (!job) return "";
@@ -286,7 +297,7 @@ MeetingPoint meeting_of(const Identity& identity, const Config& config, const Se
   }
   const std::string job = identity.job_id.empty() ? fmt::format("pid-{}", process.launcher) : identity.job_id;
   point.kind = MeetingPoint::Kind::unix_name;
-  point.path = fmt::format("rondo-{}-{}-{}", process.uid, job.substr(0, 64), identity.attempt);
+  point.path = fmt::format("rondo-{}-{}-{}", process.uid, short_name(job), identity.attempt);
   return point;
 }
 

@@ -116,6 +116,19 @@ TEST_CASE("Open MPI, MPICH and Slurm without an address meet by name on one host
   CHECK(to_string(who(kSlurm).meeting) == "unix:@rondo-1000-7.0-0");
 }
 
+TEST_CASE("jobs whose ids differ late meet at different names, of a length that a socket takes",
+          "[runtime][identity]") {
+  const std::string alike(64, 'j');
+  const auto name = [&](const std::string& job) {
+    return who(kOpenMpi + Environment{{"RONDO_JOB_ID", job}}).meeting.path;
+  };
+  CHECK(name(alike) == "rondo-1000-" + alike + "-0");
+  CHECK(name(alike + "1") != name(alike + "2"));
+  CHECK(name(alike + "1") == name(alike + "1"));
+  CHECK(name(alike + "1").starts_with("rondo-1000-jjjj"));
+  CHECK(name(std::string(1000, 'j')).size() == name(alike).size());
+}
+
 TEST_CASE("a rank has the number on its host that the launcher says, or none", "[runtime][identity]") {
   const auto two_nodes = kSlurm + Environment{{"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}} + kMaster;
   CHECK(who(two_nodes).local_rank == 1);

@@ -45,7 +45,7 @@ struct DeviceEnded {};
 struct DevicePlace {
   std::uint64_t offset = 0;
   cuda::RegionId region = 0;
-  std::uint32_t unused = 0;
+  std::uint32_t ticket = 0;  ///< of an offer: see `Peer::still_offers`
 };
 
 /// Ahead of the cts for a message: the sender may as well write the payload where it belongs. Then it says so, instead
@@ -58,6 +58,14 @@ struct DeviceWrite {
 };
 struct DeviceWritten {
   std::uint32_t receive = 0;  ///< the cts's number
+};
+
+/// A payload has been copied from where an rts said that it lay, and its ticket is not good any more. The sender says
+/// by DeviceWritten that it had not taken it back, else cancels it.
+struct DeviceCopied {
+  std::uint64_t communicator = 0;
+  std::uint32_t message = 0;  ///< the rts's id
+  std::uint32_t receive = 0;  ///< what a cts's number would be
 };
 
 /// A wait for an event of the other side has been queued, or is not needed.
@@ -80,7 +88,7 @@ struct DeviceQueued {
 
 using DeviceFrame =
     std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd, DeviceEnded, DeviceUsed,
-                 DeviceWrite, DeviceWritten, DeviceAsk, DeviceAskNoMore, DeviceQueued>;
+                 DeviceWrite, DeviceWritten, DeviceAsk, DeviceAskNoMore, DeviceQueued, DeviceCopied>;
 
 constexpr std::size_t kLongestDeviceFrame = 1 + sizeof(DeviceHello);
 
@@ -113,6 +121,7 @@ inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte>
   read(9, DeviceAsk{});
   read(10, DeviceAskNoMore{});
   read(11, DeviceQueued{});
+  read(12, DeviceCopied{});
   return decoded;
 }
 

@@ -25,8 +25,9 @@ void DeviceMessages::offer(SendMessage& message, int to) {
 }
 
 DeviceOffer DeviceMessages::offer_of(const DeviceBuffer& buffer, int to) {
-  const DevicePlace place = engine_.device_peers().expose(to, buffer.memory, buffer.address);
+  DevicePlace place = engine_.device_peers().expose(to, buffer.memory, buffer.address);
   if (place.region == 0) return {};
+  place.ticket = engine_.peer(to).device_ticket();
   try {
     // What is there already nobody is to wait for.
     if (engine_.device().came(buffer)) return {.place = place, .ready = cuda::kNoEvent};
@@ -246,6 +247,8 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
   copying_[key] = buffer;
   const auto ended = [this, key, &message, &peer, buffer, use, rts](const std::exception_ptr& failure) {
     copying_.erase(key);
+    const bool good = peer.still_offers(DeviceOffer::of(rts).place.ticket);
+    if (!good && !failure && !buffer->given_up) return peer.confirm(message, rts);
     peer.decline(rts);
     if (buffer->given_up) return;
     message.complete(failure ? error_of(failure, message) : nullptr);

@@ -214,6 +214,21 @@ void Peer::take_back(SendMessage& message) {
   if (header.kind == FrameKind::late) cancel(FrameKind::recall, header.id, header.communicator);
 }
 
+void Peer::copied(std::uint32_t id, std::uint32_t receiver_id, std::uint64_t communicator) {
+  const bool offered = engine_.device_messages().is_offered(world_rank_, id);
+  (void)engine_.device_messages().answered(world_rank_, id);
+  const auto found =
+      std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(), [&](const auto& entry) { return entry.first == id; });
+  if (found == awaiting_cts_.end()) return cancel(FrameKind::cancel, receiver_id, communicator);
+  SendMessage& message = *found->second;
+  if (!offered || message.state_ != SendMessage::State::awaits_cts) {
+    return reject("it copied what it had not been offered");
+  }
+  awaiting_cts_.erase(found);
+  tell_of_device(encode_device_frame(DeviceWritten{receiver_id}));
+  message.complete();
+}
+
 void Peer::cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator) {
   control(kind, id, engine_.failed(communicator) ? 1 : 0, 0);
 }
@@ -289,14 +304,35 @@ std::size_t Peer::go_on_fetching() {
   return 1;
 }
 
-void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
+std::uint32_t Peer::await_payload(ReceiveMessage& receive) {
   const std::uint32_t id = next_id(last_id_);
   receive.state_ = ReceiveMessage::State::awaits_data;
   receive.expect_from(*this);
   awaiting_data_.emplace_back(id, &receive);
   if (link_) link_->await_payload(true);
+  return id;
+}
+
+void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
+  const std::uint32_t id = await_payload(receive);
   control(FrameKind::cts, rts.id, id, receive.device_ && rts.bytes > DevicePieces::kBytes ? DevicePieces::kBytes : 0,
           rts.communicator);
+}
+
+// Before there is a link nothing has been taken back on it.
+std::uint32_t Peer::device_ticket() const noexcept {
+  return link_ ? static_cast<std::uint32_t>(link_->pull_ticket().value_or(0)) : 0;
+}
+
+bool Peer::still_offers(std::uint32_t ticket) const noexcept {
+  return link_ && link_->pull_ticket() && link_->good(ticket);
+}
+
+void Peer::confirm(ReceiveMessage& receive, const FrameHeader& rts) {
+  if (gone_) return give_up(receive);
+  receive.arrived_ = 0;
+  receive.may_be_written_ = true;  // as it has been
+  tell_of_device(encode_device_frame(DeviceCopied{rts.communicator, rts.id, await_payload(receive)}));
 }
 
 void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }

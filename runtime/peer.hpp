@@ -22,10 +22,11 @@ class Engine;
 /// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
 /// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Where the link
 /// can pull, or the payload lies in a buffer that the receiver maps, the rts says where; the receiver fetches it and
-/// answers that it needs no more; and so where it lies on a device (`DeviceMessages`). A short message that lies there
-/// is announced in its turn, and follows once it has been copied to the host (late): to the receiver an eager message
-/// that is long in coming. Collectives know both sides' schedule and are eager up to a few times that length. So the
-/// stream never stops for want of a receive, and memory stays bounded.
+/// answers that it needs no more; and so where it lies on a device (`DeviceMessages`). What it fetched counts if the
+/// sender had not taken it back meanwhile, of which the ticket in the rts tells. A short message that lies there is
+/// announced in its turn, and follows once it has been copied to the host (late): to the receiver an eager message that
+/// is long in coming. Collectives know both sides' schedule and are eager up to a few times that length. So the stream
+/// never stops for want of a receive, and memory stays bounded.
 class Peer final : public Sink {
  public:
   Peer(Engine& engine, int world_rank);
@@ -98,6 +99,15 @@ class Peer final : public Sink {
   /// What has come in the slot `number` - 1 is out of the way; 0: the oldest piece in no slot.
   void taken(std::uint32_t number) { control(FrameKind::taken, 0, number, 0); }
   void tell_of_slots(std::uint32_t number) { control(FrameKind::slots, 0, number, 0); }
+  /// What an offer of the memory of a device tells. Like the link's own, where that has any.
+  std::uint32_t device_ticket() const noexcept;
+  /// No message that the other side has offered since then has been taken back: what a device has copied till now was
+  /// what it offered. False also where nobody tells.
+  bool still_offers(std::uint32_t ticket) const noexcept;
+  /// Its payload has been copied, and the sender is asked whether it had still offered it.
+  void confirm(ReceiveMessage& receive, const FrameHeader& rts);
+  /// The receiver asks that.
+  void copied(std::uint32_t id, std::uint32_t receiver_id, std::uint64_t communicator);
   /// The sender has written the payload into the memory of the device that it belongs to.
   void written(std::uint32_t receive_id);
   /// A frame about devices, in order with everything else.
@@ -175,6 +185,7 @@ class Peer final : public Sink {
   void arrived_in_slot(const FrameHeader& header);
   void recalled(const FrameHeader& header);
   void give_up(ReceiveMessage& receive) const;
+  std::uint32_t await_payload(ReceiveMessage& receive);
   ReceiveMessage* awaiting(std::uint32_t id) const;
   ReceiveMessage* take_awaiting(std::uint32_t id);
   std::optional<Announced> take_announced(std::uint32_t id);

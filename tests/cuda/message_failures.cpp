@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -246,6 +247,51 @@ void late_stream(Communicator& world, int late) {
   check(device, buffer, 0, std::vector<std::byte>(kBytes, std::byte{2}), "the next message");
 }
 
+/// Gives up a message as an exception does that unwinds its caller.
+void send_and_give_up(Communicator& world, const Buffer& buffer, Tag tag) {
+  try {
+    const Work sent = world.isend(buffer.span(), 1 - world.rank(), tag);
+    throw std::runtime_error("changed its mind");
+  } catch (const std::runtime_error&) {
+    // As the caller does.
+  }
+}
+
+/// Each rank in turn gives up a message that the other has heard of, and overwrites it; others are none the worse.
+void given_up_before_the_receive(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  constexpr std::size_t kBytes = 5000;
+  const Buffer first(world, kBytes), second(world, kBytes);
+  const int other = 1 - world.rank();
+  const auto exchange = [&](int sender) {
+    if (world.rank() == sender) return world.send(second.span(), other);
+    world.recv(second.span(), other);
+  };
+  device.fill(address_of(second), kBytes, std::byte{2});
+  for (const int sender : {0, 1, 0, 1}) {
+    device.fill(address_of(first), kBytes, std::byte{1});
+    exchange(sender);  // the way is known
+    barrier(world);
+    if (world.rank() == sender) {
+      Work sent = world.isend(second.span(), other, Tag{2});
+      send_and_give_up(world, first, Tag{1});
+      device.fill(address_of(first), kBytes, std::byte{3});
+      barrier(world);
+      sent.wait();
+    } else {
+      (void)world.probe(other, Tag{1});
+      barrier(world);
+      device.fill(address_of(second), kBytes, std::byte{0});
+      world.recv(second.span(), other, Tag{2});
+      check(device, second, 0, std::vector<std::byte>(kBytes, std::byte{2}), "a message that was not given up");
+      refused(Errc::peer_failed, " with tag 1: the sender gave the message up",
+              [&] { world.recv(first.span(), other, Tag{1}); });
+    }
+    barrier(world);
+    exchange(sender);
+  }
+}
+
 /// Rank 1 tells where rank 0 may write, which is nowhere.
 void false_place(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -346,6 +392,7 @@ Acts message_failures() {
       {"receiver-dies", receiver_dies},
       {"sender-dies", sender_dies},
       {"false-place", false_place},
+      {"given-up-before-the-receive", given_up_before_the_receive},
       {"copy-fails", copy_fails},
       {"sender-is-late", [](Communicator& world) { late_stream(world, 0); }},
       {"receiver-is-late", [](Communicator& world) { late_stream(world, 1); }},

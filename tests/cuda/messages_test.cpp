@@ -178,6 +178,15 @@ TEST_CASE("memory that is freed too soon is an error of who freed it", "[cuda][m
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("a message that its sender gave up is not received", "[cuda][messages]") {
+  const std::string transport = GENERATE("shm", "tcp");
+  check_messages(2, "given-up-before-the-receive", {"RONDO_TRANSPORT=" + transport});
+  if (!is_stand_in()) return;
+  check_messages(2, "given-up-before-the-receive", {"RONDO_TRANSPORT=" + transport, "FAKECUDA_DEVICES=2"});
+  check_messages(2, "given-up-before-the-receive",
+                 {"RONDO_TRANSPORT=" + transport, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
+}
+
 TEST_CASE("threads of a rank have messages at a time, and collectives on communicators of their own",
           "[cuda][messages]") {
   for (const std::string& seed : seeds(1, 2)) {

@@ -59,6 +59,10 @@ struct DeviceWrite {
 struct DeviceWritten {
   std::uint32_t receive = 0;  ///< the cts's number
 };
+/// The receiver has given the message up: what is not queued yet is not to be written.
+struct DeviceWriteNoMore {
+  std::uint32_t receive = 0;
+};
 
 /// A payload has been copied from where an rts said that it lay, and its ticket is not good any more. The sender says
 /// by DeviceWritten that it had not taken it back, else cancels it.
@@ -88,7 +92,7 @@ struct DeviceQueued {
 
 using DeviceFrame =
     std::variant<DeviceHello, cuda::RegionDescription, DeviceUnmap, DeviceUnmapped, DeviceEnd, DeviceEnded, DeviceUsed,
-                 DeviceWrite, DeviceWritten, DeviceAsk, DeviceAskNoMore, DeviceQueued, DeviceCopied>;
+                 DeviceWrite, DeviceWritten, DeviceAsk, DeviceAskNoMore, DeviceQueued, DeviceCopied, DeviceWriteNoMore>;
 
 constexpr std::size_t kLongestDeviceFrame = 1 + sizeof(DeviceHello);
 
@@ -122,6 +126,7 @@ inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte>
   read(10, DeviceAskNoMore{});
   read(11, DeviceQueued{});
   read(12, DeviceCopied{});
+  read(13, DeviceWriteNoMore{});
   return decoded;
 }
 

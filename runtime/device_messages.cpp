@@ -188,6 +188,7 @@ bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& 
   copy.from = buffer->address;
   copy.bytes = buffer->bytes;
   copy.peer = message.peer_rank();
+  copy.given_up = [buffer] { return buffer->unwanted; };
   const Key key{peer.world_rank(), message.header.id};
   copying_[key] = buffer;
   const auto ended = [this, key, &message, &peer, buffer, use](const std::exception_ptr& failure) {
@@ -199,6 +200,12 @@ bool DeviceMessages::write(SendMessage& message, Peer& peer, const DeviceWrite& 
   };
   start_after(buffer, peer.world_rank(), where.due, std::move(copy), ended);
   return true;
+}
+
+// Such a copy ends as if it had been made.
+void DeviceMessages::write_no_more(int peer, const DeviceWriteNoMore& unwanted) {
+  const auto copy = copying_.find({peer, unwanted.receive});
+  if (copy != copying_.end()) copy->second->unwanted = true;
 }
 
 void DeviceMessages::fetch(SendMessage& message) {

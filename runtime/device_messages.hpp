@@ -43,6 +43,8 @@ class DeviceMessages {
   std::optional<DeviceWrite> answered(int peer, std::uint32_t id);
   /// Its receiver is ready: writes the payload there, or else fetches it.
   void begin(SendMessage& message, Peer& peer, const std::optional<DeviceWrite>& where);
+  /// The receiver has given it up.
+  void write_no_more(int peer, const DeviceWriteNoMore& unwanted);
   /// Copies the payload to the host, and sends it from there.
   void fetch(SendMessage& message);
 

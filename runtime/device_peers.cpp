@@ -304,6 +304,8 @@ void DevicePeers::take(Peer& peer, Remote& remote, const DeviceFrame& frame) {
     engine_.device_messages().ask_no_more(peer.world_rank(), *no_more);
   } else if (const auto* queued = std::get_if<DeviceQueued>(&frame)) {
     engine_.device_messages().queued(peer, *queued);
+  } else if (const auto* unwanted = std::get_if<DeviceWriteNoMore>(&frame)) {
+    engine_.device_messages().write_no_more(peer.world_rank(), *unwanted);
   } else if (const auto* copied = std::get_if<DeviceCopied>(&frame)) {
     peer.copied(copied->message, copied->receive, copied->communicator);
   } else if (const auto* used = std::get_if<DeviceUsed>(&frame)) {

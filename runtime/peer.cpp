@@ -343,7 +343,9 @@ void Peer::refuse(const FrameHeader& rts) {
 
 void Peer::forget(ReceiveMessage& receive) {
   for (auto& entry : awaiting_data_) {
-    if (entry.second == &receive) entry.second = nullptr;
+    if (entry.second != &receive) continue;
+    entry.second = nullptr;
+    if (receive.may_be_written_) tell_of_device(encode_device_frame(DeviceWriteNoMore{entry.first}));
   }
   for (Announced& announced : announced_) {
     if (announced.landing.receive == &receive) announced.landing.receive = nullptr;

@@ -255,7 +255,7 @@ void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<co
 
 void RankDevice::start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended) {
   copy.ready = [this, buffer, also = std::move(copy.ready)] { return (!also || also()) && is_due(*buffer); };
-  copy.given_up = [buffer] { return buffer->given_up; };
+  copy.given_up = [buffer, also = std::move(copy.given_up)] { return buffer->given_up || (also && also()); };
   copy.ended = std::move(ended);
   buffer->copy = opened_->copies.start(std::move(copy));
 }

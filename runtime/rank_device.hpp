@@ -38,6 +38,7 @@ struct DeviceBuffer {
   std::shared_ptr<cuda::Staging::Block> staging;  ///< for a payload that goes through the host
   std::shared_ptr<cuda::Copies::Running> copy;    ///< the last
   bool given_up = false;                          ///< what still runs has nobody to tell
+  bool unwanted = false;                          ///< its receiver has given it up
 };
 
 /// A collective on memory of devices, as those of its communicator that come after it see it.

@@ -24,6 +24,9 @@ class Waitable;
 ///
 /// Destroying a Work whose operation is unfinished waits for it (a failure is logged, not thrown). While an exception
 /// unwinds the caller, the operation is given up instead: a message is taken back, and a collective fails on all ranks.
+///
+/// Of the memory of a device: what has been queued there when an operation fails, by whichever rank, is not taken back.
+/// Who uses a buffer again after an error has to have synchronised the device first, on all ranks of the operation.
 class RONDO_EXPORT Work {
  public:
   Work() noexcept;

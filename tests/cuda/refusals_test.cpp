@@ -154,8 +154,12 @@ TEST_CASE("a rank of a group that is killed is named by its number there", "[cud
 
 TEST_CASE("a message whose stream is late runs out of time, and does not come later", "[cuda][refusals]") {
   const std::string act = GENERATE("sender-is-late", "receiver-is-late");
+  const std::string nvlink = GENERATE("", "FAKECUDA_NVLINK=1", "FAKECUDA_NVLINK=0");
+  if (!nvlink.empty() && !is_stand_in()) return;
+  std::vector<std::string> variables{"RONDO_EAGER_LIMIT=64"};
+  if (!nvlink.empty()) variables.insert(variables.end(), {"FAKECUDA_DEVICES=2", nvlink});
   const auto ended = run_ranks_with_own("RONDO_TIMEOUT=$([ $RONDO_RANK = 1 ] && echo 2 || echo 30)", MESSAGE_RANK, 2,
-                                        act, {"RONDO_EAGER_LIMIT=64"});
+                                        act, variables);
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
 }

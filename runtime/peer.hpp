@@ -184,6 +184,7 @@ class Peer final : public Sink {
   void arrived_announce(const FrameHeader& header);
   void arrived_in_slot(const FrameHeader& header);
   void recalled(const FrameHeader& header);
+  bool is_told_why(const FrameHeader& given_up) const;
   void give_up(ReceiveMessage& receive) const;
   std::uint32_t await_payload(ReceiveMessage& receive);
   ReceiveMessage* awaiting(std::uint32_t id) const;

@@ -143,10 +143,17 @@ void Peer::recalled(const FrameHeader& header) {
   if (!announced) return reject("it took back what it had not announced");
   consumed(announced->header);
   const auto [receive, unexpected] = announced->landing;
-  if (receive) give_up(*receive);
-  if (!unexpected) return;
-  if (unexpected->claimed_by) give_up(*unexpected->claimed_by);
-  engine_.drop_unexpected(*unexpected);
+  ReceiveMessage* const waiting = unexpected ? unexpected->claimed_by : receive;
+  if (waiting) {
+    if (is_told_why(header)) return;  // it ends with its communicator
+    give_up(*waiting);
+  }
+  if (unexpected) engine_.drop_unexpected(*unexpected);
+}
+
+// Of a failure this rank hears the cause itself, if not yet then soon.
+bool Peer::is_told_why(const FrameHeader& given_up) const {
+  return given_up.number != 0 && engine_.hears_of_failures();
 }
 
 void Peer::give_up(ReceiveMessage& receive) const {
@@ -176,15 +183,12 @@ void Peer::handle(const FrameHeader& header) {
       if (message.device_) return engine_.device_messages().begin(message, *this, where);
       return in_pieces ? engine_.device_pieces().send(message, *this) : transmit(message);
     }
-    case FrameKind::cancel:
-    case FrameKind::recall: {
-      ReceiveMessage* const receive = header.kind == FrameKind::cancel ? take_awaiting(header.id) : nullptr;
-      // Of a failure this rank hears the cause itself, if not yet then soon.
-      if (header.number != 0 && engine_.hears_of_failures()) return;
-      if (header.kind == FrameKind::recall) return recalled(header);
-      if (receive) give_up(*receive);
+    case FrameKind::cancel: {
+      ReceiveMessage* const receive = take_awaiting(header.id);
+      if (receive && !is_told_why(header)) give_up(*receive);
       return;
     }
+    case FrameKind::recall: return recalled(header);
     case FrameKind::credit: credit_ = std::min(credit_ + header.bytes, window_); return;
     case FrameKind::bye:
       bye_received_ = true;

@@ -6,6 +6,7 @@
 
 #include <latch>
 #include <memory>
+#include <optional>
 
 #include <asio/io_context.hpp>
 
@@ -205,6 +206,36 @@ TEST_CASE("a link awaits nothing of a message that was given up with its communi
   pair.peer.deliver(cancel, {});
   CHECK_FALSE(pair.link->awaits_payload);
   CHECK_FALSE(receive.message.done());
+  ::close(launcher.inherited[1]);
+}
+
+TEST_CASE("what was announced and given up with its communicator takes no memory, though the verdict is to come",
+          "[runtime][control]") {
+  Launcher launcher(2);
+  Control control(launcher.identity(0), patient());
+  Pair pair;
+  pair.engine.use(control);
+  FrameHeader recall = Pair::header(FrameKind::recall, 1);
+  recall.number = 1;  // it failed
+  std::optional<Receive> receive;
+  SECTION("its receive was there") {
+    receive.emplace(*pair.group);
+    pair.announce(1);
+    pair.peer.deliver(recall, {});
+  }
+  SECTION("its receive came before it") {
+    pair.announce(1);
+    receive.emplace(*pair.group);
+    pair.peer.deliver(recall, {});
+  }
+  SECTION("nobody has asked for it") {
+    pair.announce(1);
+    pair.peer.deliver(recall, {});
+    CHECK_FALSE(pair.group->has_unexpected());
+  }
+  CHECK(pair.free_again(1));
+  CHECK_FALSE((receive && receive->message.done()));
+  CHECK_FALSE(pair.peer.gone());
   ::close(launcher.inherited[1]);
 }
 

@@ -18,6 +18,7 @@
 #include "cuda/driver.hpp"
 #include "cuda/pointer.hpp"
 #include "runtime/access.hpp"
+#include "runtime/deadline_wait.hpp"
 #include "runtime/device_pieces.hpp"
 #include "runtime/naming.hpp"
 
@@ -142,6 +143,39 @@ struct Piece {
   std::exception_ptr failure;
 };
 
+/// Something that rondo has queued on the device, or a stream that it has told to, may wait for another process.
+bool waits_for_others(rondo::detail::RankDevice& device) {
+  const auto& queues = device.opened()->queues;
+  const auto is_drained = [](const auto& queue) { return queue->copies.drained(); };
+  return !device.opened()->copies.lanes_drained() || !std::all_of(queues.begin(), queues.end(), is_drained) ||
+         device.streams_wait();
+}
+
+/// Drives the rank until the piece is over, for as long as operations may take. A stream that waits for a rank which
+/// has died may never come to it. Throws Error.
+void await(Engine& engine, Progress::Entry& entry, const Piece& piece, const Error::Facts& facts) {
+  const auto since = engine.clock().now();
+  std::optional<rondo::detail::Time> died;
+  const auto is_lost = [&] {
+    if (!engine.failure_seen() || !waits_for_others(engine.device())) return false;
+    if (!died) died = engine.clock().now();
+    return engine.clock().now() - *died >= engine.patience(kUnmapAfterDeath);
+  };
+  const auto timeout = engine.settings().timeout;
+  const auto deadline = timeout ? std::optional(since + *timeout) : std::nullopt;
+  const bool came = engine.progress().until(
+      entry, [&] { return piece.over || is_lost(); }, deadline);
+  if (piece.over) return;
+  if (came) {
+    throw Error(Errc::peer_failed, "the device did not copy it: a stream waits for a rank that is late, or has died",
+                facts);
+  }
+  throw Error(
+      Errc::timed_out,
+      fmt::format("the device did not copy it within {} (RONDO_TIMEOUT)", rondo::detail::seconds_text(*timeout)),
+      facts);
+}
+
 /// Copies all that is in use from `from_host` or to `to_host`; returns when that is over. In pieces, two at a time: out
 /// of the caller's memory, or into it, which is not pinned, the driver would copy while the whole rank waits.
 void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_t bytes, std::size_t on_host,
@@ -169,8 +203,12 @@ void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_
   // Those behind the end wait for the last ones.
   for (std::size_t at = 0; at < bytes + pieces.size() * kPiece; at += kPiece) {
     const std::shared_ptr<Piece>& piece = pieces[at / kPiece % pieces.size()];
-    engine.progress().until(
-        entry, [&] { return piece->over; }, std::nullopt);
+    try {
+      await(engine, entry, *piece, facts);
+    } catch (const Error&) {
+      buffer->given_up = true;
+      throw;
+    }
     if (piece->failure) throw rondo::detail::error_of(piece->failure, {}, facts);
     if (to_host != nullptr) std::memcpy(to_host + piece->at, piece->block->data(), piece->bytes);
     *piece = {piece->block, at, at < bytes ? std::min(bytes - at, kPiece) : 0, at >= bytes, {}};

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <rondo/rondo.hpp>
 
@@ -122,6 +123,34 @@ void frees_meanwhile(Communicator& world) {
   hear_of_it(heard);
 }
 
+/// The same where rank 0 copies on that stream.
+void copies_meanwhile(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, kBytes);
+  const auto stream = stream_of(device);
+  char word = 0;
+  if (world.rank() == kVictim) {
+    const HeldStream held(device);
+    const Work sent = world.isend(buffer.span(stream), 0);
+    world.recv(std::span(&word, 1), 0, rondo::Tag{1});
+    kill(::getpid());
+  }
+  Work work = world.irecv(buffer.span(stream), kVictim);
+  work.wait_on(stream);
+  Work heard = world.irecv(std::span(&word, 1), kVictim);
+  world.send(std::span(&word, 1), kVictim, rondo::Tag{1});
+  hear_of_it(heard);
+  std::vector<std::byte> host(kBytes);
+  try {
+    buffer.copy_to(host, stream);
+  } catch (const rondo::Error& error) {
+    require(error.code() == rondo::Errc::peer_failed && error.facts().operation == "cuda::buffer::copy_to",
+            "the error of a copy");
+    return;
+  }
+  require(false, "no error of a copy");
+}
+
 /// Rank 0's stream waits for rank 1, which is killed, and memory that it maps is to be closed: that of rank 1, or what
 /// rank 2 frees when rank 1 dies. A driver may wait for the stream then.
 void closes_meanwhile(Communicator& world, int owner) {
@@ -202,6 +231,7 @@ const rondo::testing::Acts kActs{
     {"receiver-held-for-a-stream", [](Communicator& world) { stream_waits(world, 0, false); }},
     {"sender-held-for-a-stream", [](Communicator& world) { stream_waits(world, 1, false); }},
     {"frees-for-a-stream", frees_meanwhile},
+    {"copies-for-a-stream", copies_meanwhile},
     {"closes-the-dead-for-a-stream", [](Communicator& world) { closes_meanwhile(world, kVictim); }},
     {"closes-another-for-a-stream", [](Communicator& world) { closes_meanwhile(world, 2); }},
     {"all-gather-mapped", [](Communicator& world) { all_gather_by(world, Algorithm::direct); }},

@@ -85,6 +85,11 @@ TEST_CASE("a rank whose stream waits for one that is killed hears of it while it
   check_death(2, "frees-for-a-stream", {}, true);
 }
 
+TEST_CASE("a copy to the host does not wait for ever on a stream that waits for a rank which is killed",
+          "[cuda][death]") {
+  check_death(2, "copies-for-a-stream", {}, true);
+}
+
 TEST_CASE(
     "a rank whose stream waits for one that is killed closes nothing for which a driver would wait for the stream",
     "[cuda][death][stand-in]") {

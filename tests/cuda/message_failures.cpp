@@ -292,6 +292,24 @@ void given_up_before_the_receive(Communicator& world) {
   }
 }
 
+/// A stream does not come to copies of a buffer in time, which end with it.
+void copy_is_late(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const auto wanted = pattern(0, 0, 5000);
+  Buffer buffer(world, wanted.size());
+  buffer.copy_from(wanted);
+  std::vector<std::byte> host(wanted.size());
+  const std::string text = "the device did not copy it within 0.2 s (RONDO_TIMEOUT)";
+  {
+    const HeldStream held(device);
+    refused(Errc::timed_out, "cuda::buffer::copy_to: " + text, [&] { buffer.copy_to(host, stream_of(device)); });
+    refused(Errc::timed_out, "cuda::buffer::copy_from: " + text, [&] { buffer.copy_from(host, stream_of(device)); });
+  }
+  device.stream.synchronize();
+  buffer.copy_to(host, stream_of(device));
+  require(host == wanted, "nothing comes later");
+}
+
 /// Rank 1 tells where rank 0 may write, which is nowhere.
 void false_place(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -391,6 +409,7 @@ Acts message_failures() {
       {"context-is-lost", context_is_lost},
       {"receiver-dies", receiver_dies},
       {"sender-dies", sender_dies},
+      {"copy-is-late", copy_is_late},
       {"false-place", false_place},
       {"given-up-before-the-receive", given_up_before_the_receive},
       {"copy-fails", copy_fails},

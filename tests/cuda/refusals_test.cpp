@@ -164,6 +164,12 @@ TEST_CASE("a message whose stream is late runs out of time, and does not come la
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("a copy of a buffer whose stream is late runs out of time, and does not come later", "[cuda][refusals]") {
+  const auto ended = run_ranks_with_own("RONDO_TIMEOUT=0.2", MESSAGE_RANK, 1, "copy-is-late");
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+}
+
 TEST_CASE("a message that nobody will receive is an error of its sender, who holds nothing for it any more",
           "[cuda][refusals]") {
   check_ranks(MESSAGE_RANK, 2, "communicator-is-gone", {"RONDO_EAGER_LIMIT=64"});

@@ -31,7 +31,14 @@ DevicePeers::~DevicePeers() {
   if (!rank.opened()) return;
   rank.stop(engine_.patience(cuda::Copies::kPatience));
   // What the device still may do needs what it was given.
-  if (rank.stuck()) RankDevice::leave_to_driver(std::make_shared<std::map<int, Remote>>(std::move(remotes_)));
+  if (rank.stuck()) {
+    RankDevice::leave_to_driver(std::make_shared<std::map<int, Remote>>(std::move(remotes_)));
+    return;
+  }
+  for (const auto& [world_rank, remote] : remotes_) {
+    if (!remote.told) device().exports.forget(world_rank);  // it has closed all that it had
+  }
+  if (!left()) rank.keep_for_others();
 }
 
 RankDevice::Opened& DevicePeers::device() const { return *engine_.device().opened(); }

@@ -52,12 +52,21 @@ Error error_of(const cuda::CudaError& refusal, const char* operation, const std:
 
 RankDevice::~RankDevice() {
   stop();
-  if (stuck_) leave_to_driver(std::shared_ptr<Opened>(std::move(opened_)));
-  if (!opened_) return;
+  if (opened_ && !stuck_) free_the_rest();
+  if (stuck_ || kept_for_others_) leave_to_driver(std::shared_ptr<Opened>(std::move(opened_)));
+}
+
+void RankDevice::free_the_rest() noexcept {
   const cuda::Current current(opened_->context, std::nothrow);
   if (!current) return;
-  // Whoever mapped any of it has closed it. Nobody could act on an error.
-  for (const auto& [bytes, address] : opened_->scratch) opened_->context.driver().cuMemFree(address);
+  for (const auto& [bytes, address] : std::exchange(opened_->scratch, {})) {
+    parked_.push_back({address, bytes});
+    cuda::PointerFacts memory;
+    memory.base = address;
+    memory.bytes = bytes;
+    (void)opened_->exports.retire(memory);
+  }
+  // Nobody could act on an error.
   for (const Allocation& allocation : parked_) {
     if (opened_->exports.is_closed(allocation.address, allocation.bytes)) {
       opened_->context.driver().cuMemFree(allocation.address);

@@ -203,6 +203,8 @@ class RankDevice {
   void stop(std::chrono::nanoseconds patience = cuda::Copies::kPatience) noexcept;
   /// That came to no end, or a stream of the caller's has not: it waits for another process, which may have died.
   bool stuck() const noexcept { return stuck_; }
+  /// Others have open what this rank has made for them, and did not close it in time: its events stay as they are.
+  void keep_for_others() noexcept { kept_for_others_ = true; }
   /// Keeps what a device that is stuck may still use, to the end of the process.
   static void leave_to_driver(std::shared_ptr<void> held);
 
@@ -213,6 +215,8 @@ class RankDevice {
   bool streams_are_late() noexcept;
   /// There is a device. Throws CudaError.
   Allocation take(std::size_t bytes);
+  /// What nobody needs any more, but for what others still map.
+  void free_the_rest() noexcept;
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);
   /// Says in the log, once, that memory for copies is not pinned.
   void note_unpinned();
@@ -224,6 +228,7 @@ class RankDevice {
   std::vector<cuda::EventHandle> waits_;  ///< recorded on the caller's streams behind what they wait for
   std::unique_ptr<Opened> opened_;
   bool stuck_ = false;
+  bool kept_for_others_ = false;
 };
 
 }  // namespace rondo::detail

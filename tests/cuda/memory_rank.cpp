@@ -6,8 +6,10 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +26,8 @@ namespace {
 
 using rondo::Communicator;
 using rondo::device_span;
+using rondo::detail::Engine;
+using rondo::detail::Progress;
 using rondo::testing::address_of;
 using rondo::testing::Buffer;
 using rondo::testing::DeviceMemory;
@@ -142,6 +146,39 @@ void of_one_that_leaves_early(const DeviceUnderTest& device) {
   if (world.rank() != 0) compute();
 }
 
+/// Rank 0 maps memory that rank 1 takes for a while, and keeps for the next time.
+void lend_scratch(Communicator& world) {
+  constexpr std::size_t kBytes = 5000;
+  if (world.rank() == 0) {
+    const Buffer in(world, kBytes);
+    (void)world.recv(in.span(), 1);
+    return;
+  }
+  Engine& engine = *rondo::CommunicatorAccess::engine(world);
+  std::shared_ptr<rondo::detail::DeviceScratch> scratch;
+  {
+    const Progress::Entry entry(engine.progress());
+    scratch = engine.device().scratch(kBytes);
+  }
+  world.send(device_span<std::byte>(reinterpret_cast<std::byte*>(scratch->address), kBytes), 0);
+  const Progress::Entry entry(engine.progress());
+  scratch.reset();
+}
+
+/// Rank 1 leaves by an exception, which does not wait for the others for long, when they have what is its own mapped.
+void of_one_that_does_not_wait(const DeviceUnderTest& device) {
+  try {
+    Communicator world = rondo::init();
+    use(world, device);
+    lend_scratch(world);
+    barrier(world);
+    if (world.rank() == 1) throw std::runtime_error("it has no time");
+    compute();
+  } catch (const std::runtime_error&) {
+    // As a caller does.
+  }
+}
+
 /// A call fails, and its rank leaves, long before the device has done what that had given it.
 void of_what_the_device_still_does(const DeviceUnderTest& device) {
   const DeviceMemory part(device.context, count()), all(device.context, 2 * count());
@@ -160,6 +197,7 @@ const std::map<std::string, std::function<void(const DeviceUnderTest&)>> kActs{
     {"failed", of_what_failed},
     {"fails-for-want-of-a-rank", of_what_fails_for_want_of_a_rank},
     {"one-leaves-early", of_one_that_leaves_early},
+    {"one-does-not-wait", of_one_that_does_not_wait},
     {"device-still-at-work", of_what_the_device_still_does},
 };
 

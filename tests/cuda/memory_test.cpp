@@ -7,6 +7,7 @@
 // the contexts of other ranks are a matter of hundreds of megabytes, one rank, and all but 32 MiB is to come back.
 
 using namespace rondo::test;
+using Catch::Matchers::ContainsSubstring;
 using rondo::testing::is_stand_in;
 
 TEST_CASE("a job gives back all the memory that it took of the device", "[cuda][memory]") {
@@ -26,6 +27,15 @@ TEST_CASE("so does one that failed", "[cuda][memory][stand-in]") {
   const auto ended = run_ranks(MEMORY_RANK, 3, act);
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
+}
+
+TEST_CASE("a rank that leaves takes nothing away that others have not closed in time", "[cuda][memory][stand-in]") {
+  if (!is_stand_in()) return;
+  // What is left on purpose the stand-in counts as a mistake.
+  const auto ended = run_ranks(MEMORY_RANK, 2, "one-does-not-wait", {"RONDO_EAGER_LIMIT=64"});
+  INFO(ended.out << ended.err);
+  CHECK_THAT(ended.err, ContainsSubstring("bytes of the device are not freed: somebody has not been done with them"));
+  CHECK_THAT(ended.err, !ContainsSubstring("another process"));
 }
 
 TEST_CASE("so does one whose ranks take their time", "[cuda][memory][stand-in]") {

@@ -25,6 +25,7 @@ namespace rondo::detail {
 /// Before the first offer. Whose events the tickets of offers speak of.
 struct DeviceHello {
   std::int64_t process = 0;  ///< its pid: a process cannot open what is its own
+  std::uint64_t word = 0;    ///< a random one of that process: in containers others may have the same pid
   cuda::Uuid device{};
   std::array<cuda::IpcEventHandle, RankDevice::kEvents> events{};
 };

@@ -9,6 +9,7 @@
 
 #include "cuda/device.hpp"
 #include "runtime/engine.hpp"
+#include "transport/process_memory.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -70,7 +71,7 @@ bool DevicePeers::has_events() {
 void DevicePeers::introduce(int world_rank) {
   if (!shares_host(world_rank) || !has_events() || engine_.peer(world_rank).gone()) return;
   if (std::exchange(remotes_[world_rank].told, true)) return;
-  DeviceHello hello{.process = ::getpid(), .device = device().uuid, .events = {}};
+  DeviceHello hello{.process = ::getpid(), .word = ProcessWord::own().value, .device = device().uuid, .events = {}};
   std::copy(device().events.handles().begin(), device().events.handles().end(), hello.events.begin());
   engine_.peer(world_rank).tell_of_device(encode_device_frame(hello));
 }
@@ -216,7 +217,8 @@ void DevicePeers::refuse(int world_rank, Remote& remote, const std::string& why)
 }
 
 std::string DevicePeers::why_unreachable(const DeviceHello& hello) const {
-  if (hello.process == ::getpid()) return "it is a thread of the same process";
+  if (hello.process == ::getpid() && hello.word == ProcessWord::own().value)
+    return "it is a thread of the same process";
   if (hello.device == device().uuid) return {};
   const cuda::Driver& driver = device().context.driver();
   const auto theirs = cuda::find_device(driver, hello.device);

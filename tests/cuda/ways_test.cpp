@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,17 @@ TEST_CASE("ranks that see one device each map each other's memory where those re
   CHECK_THAT(ended.err, ContainsSubstring("rank 0: device memory goes through the host: rank 1: this process does not "
                                           "see its device (CUDA_VISIBLE_DEVICES): cuIpcOpenMemHandle_v2: got "
                                           "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)"));
+}
+
+TEST_CASE("ranks in containers of their own, where they have the same pid, are no threads of one process",
+          "[cuda][ways][stand-in]") {
+  const std::string apart = "unshare --user --map-root-user --pid --fork ";
+  if (!is_stand_in() || std::system((apart + "true 2> /dev/null").c_str()) != 0) return;
+  const auto ended =
+      launch(words_for(2, {"/bin/sh", "-c", "exec " + apart + MESSAGE_RANK " around"}, with_long_messages({})));
+  INFO(ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.err, !ContainsSubstring("it is a thread of the same process"));
 }
 
 TEST_CASE("ranks that number the same devices differently know that they are the same", "[cuda][ways][stand-in]") {

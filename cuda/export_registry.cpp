@@ -64,6 +64,12 @@ bool ExportRegistry::is_closed(Address base, std::uint64_t bytes) const {
                       [&](const auto& ended) { return overlap(ended.second.description, base, bytes); });
 }
 
+bool ExportRegistry::is_unknown(Address base, std::uint64_t bytes) const {
+  return is_closed(base, bytes) && std::none_of(live_.begin(), live_.end(), [&](const auto& live) {
+           return !live.second.known_by.empty() && overlap(live.second.description, base, bytes);
+         });
+}
+
 void ExportRegistry::closed(int peer, RegionId region) {
   const auto ended = ended_.find(region);
   if (ended == ended_.end() || ended->second.known_by.erase(peer) == 0) {

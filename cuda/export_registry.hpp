@@ -47,6 +47,8 @@ class ExportRegistry {
   std::vector<Unmap> retire(const PointerFacts& memory);
   /// Nobody maps, or is about to map, what lies in this range and has ended.
   bool is_closed(Address base, std::uint64_t bytes) const;
+  /// Nor what has not ended.
+  bool is_unknown(Address base, std::uint64_t bytes) const;
 
   /// The answer to an Unmap. Throws RegionError where none was asked for.
   void closed(int peer, RegionId region);

@@ -183,7 +183,8 @@ class RankDevice {
 
   /// A communicator has failed: its events come back.
   void give_up_events(std::uint64_t communicator) noexcept;
-  /// Memory of the device that goes back to where it came from with the last who holds it. Throws CudaError.
+  /// Memory of the device that goes back to where it came from with the last who holds it. Where there is none left of
+  /// the size that would be kept, more of what is kept already, or else as little as will do. Throws CudaError.
   std::shared_ptr<DeviceScratch> scratch(std::size_t bytes);
 
   /// Of one that is opened. Never blocks, never throws. Returns how much moved.
@@ -215,6 +216,13 @@ class RankDevice {
   bool streams_are_late() noexcept;
   /// There is a device. Throws CudaError.
   Allocation take(std::size_t bytes);
+  Allocation take_scratch(std::size_t bytes);
+  /// Nothing: no memory is left. Throws CudaError.
+  std::optional<Allocation> take_if_there(std::size_t bytes);
+  /// As far as nothing need be waited for. Throws CudaError.
+  void free_unmapped_scratch();
+  /// When everybody has been told to close all that is this rank's.
+  void end_region(const Allocation& allocation);
   /// What nobody needs any more, but for what others still map.
   void free_the_rest() noexcept;
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);

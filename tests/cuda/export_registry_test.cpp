@@ -115,6 +115,21 @@ TEST_CASE("an allocation that nobody was told of may be freed at once", "[cuda][
   CHECK(test.registry.is_closed(facts.base, facts.bytes));
 }
 
+TEST_CASE("an allocation is unknown until a peer is told of it, and again when all have closed it",
+          "[cuda][export_registry]") {
+  Registry test;
+  const PointerFacts facts = test.allocation(0, kMiB, 1), other = test.allocation(4 * kMiB, kMiB, 2);
+  const auto is_unknown = [&] { return test.registry.is_unknown(facts.base, facts.bytes); };
+  CHECK(is_unknown());
+  const RegionId region = test.expose(0, facts).region;
+  CHECK_FALSE(is_unknown());
+  CHECK(test.registry.is_unknown(other.base, other.bytes));
+  (void)test.registry.retire(facts);
+  CHECK_FALSE(is_unknown());
+  test.registry.closed(0, region);
+  CHECK(is_unknown());
+}
+
 TEST_CASE("a peer that is gone is told nothing, and one that comes again everything", "[cuda][export_registry]") {
   Registry test;
   const PointerFacts facts = test.allocation(0, kMiB, 1);

@@ -356,6 +356,24 @@ void no_memory(Communicator& world) {
   Buffer(world, 1);
 }
 
+/// There is little memory left for a collective, by injection: from the fourth allocation on, three times.
+void no_memory_for_scratch(Communicator& world) {
+  constexpr std::size_t kMega = std::size_t{1} << 20;
+  const Buffer buffer(world, 1);
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  const detail::Progress::Entry entry(engine.progress());
+  detail::RankDevice& device = engine.device();
+  const auto& kept = device.opened()->scratch;
+  const auto is_kept = [&](std::size_t bytes) { return kept.contains(bytes); };
+  (void)device.scratch(8 * kMega);
+  (void)device.scratch(kMega);
+  require(kept.size() == 2 && is_kept(8 * kMega) && is_kept(2 * kMega), "what is kept");
+  const auto larger = device.scratch(3 * kMega);
+  require(kept.size() == 1 && is_kept(2 * kMega), "a larger one is taken where there is no memory for another");
+  (void)device.scratch(5 * kMega);
+  require(kept.size() == 1 && is_kept(6 * kMega), "what is kept is freed for one of no more than is wanted");
+}
+
 /// Two of the calls that a send begins with, by injection.
 void begin_fails(Communicator& world, const std::string& function) {
   const Buffer buffer(world, 5000);
@@ -417,6 +435,7 @@ Acts message_failures() {
       {"receiver-is-late", [](Communicator& world) { late_stream(world, 1); }},
       {"side-is-not-told", side_is_not_told},
       {"no-memory", no_memory},
+      {"no-memory-for-scratch", no_memory_for_scratch},
       {"stream-is-not-told", [](Communicator& world) { begin_fails(world, "cuStreamIsCapturing"); }},
       {"record-fails", [](Communicator& world) { begin_fails(world, "cuEventRecord"); }},
       {"no-driver", no_driver},

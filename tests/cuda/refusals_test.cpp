@@ -158,8 +158,8 @@ TEST_CASE("a message whose stream is late runs out of time, and does not come la
   if (!nvlink.empty() && !is_stand_in()) return;
   std::vector<std::string> variables{"RONDO_EAGER_LIMIT=64"};
   if (!nvlink.empty()) variables.insert(variables.end(), {"FAKECUDA_DEVICES=2", nvlink});
-  const auto ended = run_ranks_with_own("RONDO_TIMEOUT=$([ $RONDO_RANK = 1 ] && echo 2 || echo 30)", MESSAGE_RANK, 2,
-                                        act, variables);
+  const auto ended =
+      run_ranks_with_own("RONDO_TIMEOUT=$([ $RONDO_RANK = 1 ] && echo 2 || echo 30)", MESSAGE_RANK, 2, act, variables);
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
 }
@@ -210,6 +210,7 @@ TEST_CASE("a copy to the host that the driver refuses is an error, and the next 
 TEST_CASE("what the driver refuses at the call is an error that knows the function", "[cuda][refusals][stand-in]") {
   if (!is_stand_in()) return;
   check_ranks(MESSAGE_RANK, 1, "no-memory", {"FAKECUDA_FAIL=cuMemAlloc:1:2"});
+  check_ranks(MESSAGE_RANK, 1, "no-memory-for-scratch", {"FAKECUDA_FAIL=cuMemAlloc:4:2", "FAKECUDA_FAIL_TIMES=3"});
   check_ranks(MESSAGE_RANK, 1, "stream-is-not-told", {"FAKECUDA_FAIL=cuStreamIsCapturing:1:2"});
   check_ranks(MESSAGE_RANK, 1, "record-fails", {"FAKECUDA_FAIL=cuEventRecord:1:2"});
 }

@@ -337,11 +337,12 @@ Status Communicator::probe(int from, Tag tag) {
     found = group.find_unexpected(from, tag);
     return found || group.poisoned() || (peer ? engine_->has_left(*peer) : group.all_others_left());
   };
-  const std::string wanted =
-      fmt::format("from {} with {}", from == any_source ? "any rank" : fmt::format("rank {}", from),
-                  tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
+  const auto wanted = [&] {
+    return fmt::format("from {} with {}", from == any_source ? "any rank" : fmt::format("rank {}", from),
+                       tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
+  };
   const detail::BlockedWhile blocked(*engine_, [&] {
-    return detail::BlockedOn{.call = "probe " + wanted, .ranks = group.in_world(group.sources(from))};
+    return detail::BlockedOn{.call = "probe " + wanted(), .ranks = group.in_world(group.sources(from))};
   });
   const auto& timeout = engine_->settings().timeout;
   const auto deadline = timeout ? std::optional(detail::after(engine_->clock().now(), *timeout)) : std::nullopt;
@@ -352,11 +353,11 @@ Status Communicator::probe(int from, Tag tag) {
   if (found) return status_of(*found);
   if (in_time) {
     const std::string cause = peer ? fmt::format("rank {} {}", from, peer->cause()) : std::string(kAllOthersLeft);
-    throw Error(Errc::peer_failed, fmt::format("no message {}: {}", wanted, cause),
+    throw Error(Errc::peer_failed, fmt::format("no message {}: {}", wanted(), cause),
                 {group.rank(), from, "probe", 0, 0, 0, {}});
   }
   throw Error(Errc::timed_out,
-              fmt::format("no message {} came within {} (RONDO_TIMEOUT)", wanted, detail::seconds_text(*timeout)),
+              fmt::format("no message {} came within {} (RONDO_TIMEOUT)", wanted(), detail::seconds_text(*timeout)),
               {group.rank(), from, "probe", 0, 0, 0, {}});
 }
 

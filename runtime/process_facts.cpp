@@ -30,11 +30,10 @@ int parent_of(int process) {
 /// A script in which this rank was wrapped: it was given the rank's variables, and is not the launcher of a job within
 /// another one, which may have such variables, too.
 bool wraps(int process, const std::string& own) {
-  constexpr std::array kLaunchers{"mpiexec\n",      "mpirun\n",        "mpiexec.hydra\n",
-                                  "mpirun.hydra\n", "mpiexec.mpich\n", "mpirun.mpich\n"};
+  constexpr std::array kStarters{"mpiexec\n",      "mpirun\n",        "mpiexec.hydra\n",
+                                 "mpirun.hydra\n", "mpiexec.mpich\n", "mpirun.mpich\n"};
   const std::string name = read_of(process, "comm");
-  if (name.starts_with("hydra") || std::find(kLaunchers.begin(), kLaunchers.end(), name) != kLaunchers.end())
-    return false;
+  if (name.starts_with("hydra") || std::find(kStarters.begin(), kStarters.end(), name) != kStarters.end()) return false;
   const std::string given = '\0' + read_of(process, "environ");
   return given.find('\0' + own + '\0') != std::string::npos;
 }

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -102,11 +103,11 @@ void stream_waits(Communicator& world, int sender, bool copies) {
   hear_of_it(heard);
 }
 
-/// The same where rank 0 frees memory meanwhile, which waits for all of its device.
-void frees_meanwhile(Communicator& world) {
+/// The same, and what rank 0 does when its stream waits; it has yet to hear of rank 1's death.
+void while_stream_waits(Communicator& world,
+                        const std::function<void(const Buffer&, rondo::CudaStream, Work& heard)>& act) {
   const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, kBytes);
-  Buffer other(world, kBytes);
   const auto stream = stream_of(device);
   char word = 0;
   if (world.rank() == kVictim) {
@@ -119,36 +120,31 @@ void frees_meanwhile(Communicator& world) {
   work.wait_on(stream);
   Work heard = world.irecv(std::span(&word, 1), kVictim);
   world.send(std::span(&word, 1), kVictim, rondo::Tag{1});
-  other = Buffer();
-  hear_of_it(heard);
+  act(buffer, stream, heard);
 }
 
-/// The same where rank 0 copies on that stream.
+/// Rank 0 frees memory, which waits for all of its device.
+void frees_meanwhile(Communicator& world) {
+  while_stream_waits(world, [&world](const Buffer&, rondo::CudaStream, Work& heard) {
+    { const Buffer other(world, kBytes); }
+    hear_of_it(heard);
+  });
+}
+
+/// Rank 0 copies on that stream.
 void copies_meanwhile(Communicator& world) {
-  const DeviceUnderTest device(own_device(world));
-  const Buffer buffer(world, kBytes);
-  const auto stream = stream_of(device);
-  char word = 0;
-  if (world.rank() == kVictim) {
-    const HeldStream held(device);
-    const Work sent = world.isend(buffer.span(stream), 0);
-    world.recv(std::span(&word, 1), 0, rondo::Tag{1});
-    kill(::getpid());
-  }
-  Work work = world.irecv(buffer.span(stream), kVictim);
-  work.wait_on(stream);
-  Work heard = world.irecv(std::span(&word, 1), kVictim);
-  world.send(std::span(&word, 1), kVictim, rondo::Tag{1});
-  hear_of_it(heard);
-  std::vector<std::byte> host(kBytes);
-  try {
-    buffer.copy_to(host, stream);
-  } catch (const rondo::Error& error) {
-    require(error.code() == rondo::Errc::peer_failed && error.facts().operation == "cuda::buffer::copy_to",
-            "the error of a copy");
-    return;
-  }
-  require(false, "no error of a copy");
+  while_stream_waits(world, [](const Buffer& buffer, rondo::CudaStream stream, Work& heard) {
+    hear_of_it(heard);
+    std::vector<std::byte> host(kBytes);
+    try {
+      buffer.copy_to(host, stream);
+    } catch (const rondo::Error& error) {
+      require(error.code() == rondo::Errc::peer_failed && error.facts().operation == "cuda::buffer::copy_to",
+              "the error of a copy");
+      return;
+    }
+    require(false, "no error of a copy");
+  });
 }
 
 /// Rank 0's stream waits for rank 1, which is killed, and memory that it maps is to be closed: that of rank 1, or what

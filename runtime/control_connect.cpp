@@ -109,7 +109,13 @@ void Control::take_welcome() {
     throw Error(notice->code, notice->text);
   }
   const auto* welcome = std::get_if<Welcome>(&message);
-  if (welcome == nullptr) throw Error(Errc::protocol, "the hub's first message is no welcome");
+  if (welcome == nullptr) {
+    throw Error(
+        Errc::bad_configuration,
+        fmt::format("rank {} of this job has met the others already, in an earlier process of the same command: "
+                    "the ranks that rondo-run starts meet once",
+                    identity_.rank));
+  }
   const bool same_ranks = welcome->rank == identity_.rank && welcome->size == identity_.size;
   const bool same_job = identity_.job_id.empty() || identity_.meeting.kind == MeetingPoint::Kind::file ||
                         (welcome->job_id == identity_.job_id && welcome->attempt == identity_.attempt);

@@ -261,7 +261,8 @@ void Hub::take_goodbye(int rank) {
   Notice notice;
   notice.kind = Notice::Kind::left;
   notice.rank = rank;
-  flood(notice, rank);
+  // Itself, too, on an inherited connection: another process that finds it knows then that somebody has been here.
+  flood(notice, member.adopted ? -1 : rank);
 }
 
 void Hub::began(int rank, const std::string& text) {

@@ -114,6 +114,22 @@ TEST_CASE("the environment and the launcher's descriptor must say the same", "[r
   }
 }
 
+TEST_CASE("a second process on the launcher's descriptor hears at once that the ranks have met", "[runtime][control]") {
+  Launcher launcher(2);
+  Descriptor again(::fcntl(launcher.inherited[0], F_DUPFD_CLOEXEC, 0));
+  const auto meet = [&](int rank) {
+    Control control(launcher.identity(rank), patient());
+    control.join("");
+    control.goodbye();
+  };
+  for (const End& end : run({[&] { meet(0); }, [&] { meet(1); }})) CHECK(end.text == "");
+  Identity second = launcher.identity(0);
+  second.meeting.descriptor = again.release();
+  const End end = run({[&] { Control control(second, patient()); }})[0];
+  CHECK(end.code == Errc::bad_configuration);
+  CHECK_THAT(end.text, ContainsSubstring("rank 0 of this job has met the others already, in an earlier process"));
+}
+
 TEST_CASE("a descriptor that is no connection to a launcher is left alone", "[runtime][control]") {
   const Descriptor file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const Descriptor other = listen_on({asio::ip::make_address("127.0.0.1"), 0});

@@ -221,11 +221,11 @@ TEST_CASE("nobody takes the call after one that threw for a part of that, and ev
     std::vector<double> input(2 * kCount);
     std::vector<double> sums(kCount);
     bool armed = false;
-    const auto sum = [&armed](double a, double b) {
+    const auto add = [&armed](double a, double b) {
       if (std::exchange(armed, false)) throw std::domain_error("no sum today");
       return a + b;
     };
-    reduce_scatter(world, std::span<const double>(input), std::span(sums), sum);
+    reduce_scatter(world, std::span<const double>(input), std::span(sums), add);
     barrier(world);
     std::iota(input.begin(), input.end(), 0.0);
     armed = on_both || world.rank() == 0;
@@ -237,7 +237,7 @@ TEST_CASE("nobody takes the call after one that threw for a part of that, and ev
         return error.what();
       }
     };
-    const auto again = [&] { reduce_scatter(world, std::span<const double>(input), std::span(sums), sum); };
+    const auto again = [&] { reduce_scatter(world, std::span<const double>(input), std::span(sums), add); };
     if (text_of(again).empty()) {
       require(world.rank() == 1 && !on_both, "rank 0's callable threw");
       for (std::size_t i = 0; i < kCount; ++i) {

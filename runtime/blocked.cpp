@@ -1,6 +1,5 @@
 #include "runtime/blocked.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "runtime/control.hpp"
@@ -20,14 +19,11 @@ void Blocked::watch(Time now) {
   if (!since_) since_ = now;
   if (!engine_.hears_of_failures()) return;
   const Engine::Settings& settings = engine_.settings();
-  const bool noticed = now - *since_ >= settings.notice_after * (1LL << std::min(notices_, 30));
+  const bool noticed = notices_.due(now - *since_, settings.notice_after);
   if (!noticed && now - looked_.value_or(*since_) < settings.stall_after) return;
   looked_ = now;
   const BlockedOn what = on();
-  if (noticed) {
-    ++notices_;
-    notice_due_ = what.tells;
-  }
+  if (noticed) notice_due_ = what.tells;
   if (!noticed && number_ != 0 && what.ranks == told_) return;
   if (number_ == 0) number_ = engine_.next_blocked();
   told_ = what.ranks;

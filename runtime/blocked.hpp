@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/clock.hpp"
+#include "runtime/doubling.hpp"
 #include "runtime/list.hpp"
 #include "runtime/notice.hpp"
 
@@ -49,7 +50,7 @@ class Blocked : public ListNode<Blocked, InEngine> {
   std::optional<Time> since_;  // as the first look found it: to wait costs no look at the clock
   std::optional<Time> looked_;
   std::vector<Notice::Awaited> told_;
-  int notices_ = 0;
+  Doubling notices_;
   bool notice_due_ = false;
 };
 

@@ -14,10 +14,16 @@
 #include "runtime/access.hpp"
 #include "runtime/deadline_wait.hpp"
 #include "runtime/membership.hpp"
+#include "runtime/message_arguments.hpp"
 #include "runtime/naming.hpp"
 
 namespace rondo {
 
+using detail::check_apart;
+using detail::check_buffer;
+using detail::check_destination;
+using detail::check_source;
+using detail::check_tag;
 using detail::Engine;
 using detail::Group;
 using detail::Peer;
@@ -71,68 +77,10 @@ class MessageWork final : public detail::Waitable {
   Kind message_;
 };
 
-[[noreturn]] void refuse_rank(const Group& group, int rank, const char* operation, const char* what) {
-  throw Error(Errc::invalid_argument,
-              fmt::format("{} rank {} is not in the communicator: wanted 0 to {}", what, rank, group.size() - 1),
-              {group.rank(), rank, operation, 0, 0, 0, {}});
-}
-
-[[noreturn]] void refuse_destination(const Group& group, int rank, const char* operation) {
-  if (rank != any_source) refuse_rank(group, rank, operation, "destination");
-  throw Error(Errc::invalid_argument, "a message needs a rank that it goes to: any_source is for receives",
-              {group.rank(), rank, operation, 0, 0, 0, {}});
-}
-
-[[noreturn]] void refuse_any_tag(const Group& group, const char* operation) {
-  throw Error(Errc::invalid_argument, "a message needs a tag of its own: any_tag is for receives",
-              {group.rank(), -1, operation, 0, 0, 0, {}});
-}
-
-void check_destination(const Group& group, int rank, const char* operation) {
-  if (!group.has(rank)) refuse_destination(group, rank, operation);
-}
-
-void check_source(const Group& group, int rank, const char* operation) {
-  if (rank != any_source && !group.has(rank)) refuse_rank(group, rank, operation, "source");
-}
-
-void check_tag(const Group& group, Tag tag, const char* operation) {
-  if (tag == any_tag) refuse_any_tag(group, operation);
-}
-
 // What a caller gave of a device, refused in the words of whoever looked at it.
 std::shared_ptr<detail::DeviceBuffer> begin(const Group& group, const detail::DeviceBytes& data, int peer,
                                             const char* operation) {
   return detail::naming(group.rank(), peer, [&] { return group.engine().device().begin(data, operation); });
-}
-
-[[noreturn]] void refuse_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {
-  const std::string cause =
-      data.data() == nullptr
-          ? fmt::format("the buffer of {} bytes is at no address (nullptr)", data.size())
-          : fmt::format("the buffer has {} bytes, more than memory can hold: was the count negative ({} bytes)?",
-                        data.size(), static_cast<std::ptrdiff_t>(data.size()));
-  throw Error(Errc::invalid_argument, cause, {group.rank(), -1, operation, 0, 0, 0, {}});
-}
-
-// A negative number that became a count is larger than any buffer.
-void check_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {
-  constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
-  if (data.empty() || (data.data() != nullptr && data.size() <= kLargest)) return;
-  refuse_buffer(group, data, operation);
-}
-
-void check_apart(const Group& group, std::span<const std::byte> out, std::span<const std::byte> in) {
-  const auto out_begin = reinterpret_cast<std::uintptr_t>(out.data());
-  const auto in_begin = reinterpret_cast<std::uintptr_t>(in.data());
-  const auto begin = std::max(out_begin, in_begin);
-  const auto end = std::min(out_begin + out.size(), in_begin + in.size());
-  if (begin >= end) return;
-  throw Error(Errc::invalid_argument,
-              fmt::format("out and in overlap by {} bytes (out: {} bytes at {:#x}, in: {} bytes at {:#x}), wanted no "
-                          "overlap",
-                          end - begin, out.size(), out_begin, in.size(), in_begin),
-              {group.rank(), -1, "sendrecv", 0, 0, 0, {}});
 }
 
 // All of them are needed: who keeps one from its end keeps the call.
@@ -382,7 +330,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
   Group& group = CommunicatorAccess::group(*this, "subgroup");
   std::vector<bool> named(static_cast<std::size_t>(group.size()));
   for (const int rank : ranks) {
-    if (!group.has(rank)) refuse_rank(group, rank, "subgroup", "member");
+    if (!group.has(rank)) detail::refuse_rank(group, rank, "subgroup", "member");
     if (named[static_cast<std::size_t>(rank)]) {
       throw Error(Errc::invalid_argument, fmt::format("rank {} is named twice: wanted each rank at most once", rank),
                   {group.rank(), rank, "subgroup", 0, 0, 0, {}});

@@ -109,6 +109,8 @@ void Control::take_welcome() {
     throw Error(notice->code, notice->text);
   }
   const auto* welcome = std::get_if<Welcome>(&message);
+  const bool inherited = identity_.meeting.kind == MeetingPoint::Kind::descriptor;
+  if (welcome == nullptr && !inherited) throw Error(Errc::protocol, "the hub's first message is no welcome");
   if (welcome == nullptr) {
     throw Error(
         Errc::bad_configuration,

@@ -143,21 +143,13 @@ struct Piece {
   std::exception_ptr failure;
 };
 
-/// Something that rondo has queued on the device, or a stream that it has told to, may wait for another process.
-bool waits_for_others(rondo::detail::RankDevice& device) {
-  const auto& queues = device.opened()->queues;
-  const auto is_drained = [](const auto& queue) { return queue->copies.drained(); };
-  return !device.opened()->copies.lanes_drained() || !std::all_of(queues.begin(), queues.end(), is_drained) ||
-         device.streams_wait();
-}
-
 /// Drives the rank until the piece is over, for as long as operations may take. A stream that waits for a rank which
 /// has died may never come to it. Throws Error.
 void await(Engine& engine, Progress::Entry& entry, const Piece& piece, const Error::Facts& facts) {
   const auto since = engine.clock().now();
   std::optional<rondo::detail::Time> died;
   const auto is_lost = [&] {
-    if (!engine.failure_seen() || !waits_for_others(engine.device())) return false;
+    if (!engine.failure_seen() || !engine.device().waits_for_others()) return false;
     if (!died) died = engine.clock().now();
     return engine.clock().now() - *died >= engine.patience(kUnmapAfterDeath);
   };

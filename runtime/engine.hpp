@@ -204,7 +204,7 @@ class Engine {
     Peer* peer;
     std::string cause;
     Time since;
-    enum class How : std::uint8_t { lost, ended, unreachable } how;  // unreachable: there was no connection
+    enum class How : std::uint8_t { lost, ended, unreachable } how = How::lost;  // unreachable: there was no connection
   };
 
   /// A communicator that was destroyed here.

@@ -114,7 +114,7 @@ void Engine::handle(const Notice& notice) {
     case Notice::Kind::left: {
       Peer& leaver = peer(notice.rank);
       left_.insert(notice.rank);
-      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now(), Suspect::How::lost});
+      if (!leaver.connected() && !leaver.gone()) leavers_.push_back({&leaver, "", clock_.now()});
       const auto suspect = std::find_if(suspects_.begin(), suspects_.end(), [&](const Suspect& one) {
         return one.peer == &leaver && one.how != Suspect::How::lost;
       });

@@ -20,9 +20,6 @@
 namespace rondo::detail {
 namespace {
 
-/// As many as rondo-run starts. A size above is a mistake, not a want of memory.
-constexpr int kMostRanks = 65536;
-
 /// The variables of one launcher. Alternatives stand in one list, the first one that is set counts.
 struct Launcher {
   using Names = std::array<std::string_view, 3>;

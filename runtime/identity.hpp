@@ -11,6 +11,9 @@
 
 namespace rondo::detail {
 
+/// Of a world. A size above is a mistake, not a want of memory.
+inline constexpr int kMostRanks = 65536;
+
 /// Who this process is in its job, and where it meets the others.
 struct Identity {
   int rank = 0;

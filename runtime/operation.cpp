@@ -145,11 +145,8 @@ BlockedOn Operation::blocked_on() const {
 
 void Operation::watch(Time now) {
   const Engine::Settings& settings = group_.engine().settings();
-  const bool noticed = now - started_ >= settings.notice_after * (1LL << std::min(notices_, 30));
-  if (noticed) {
-    ++notices_;
-    notice_due_ = true;
-  }
+  const bool noticed = notices_.due(now - started_, settings.notice_after);
+  if (noticed) notice_due_ = true;
   if (!group_.engine().hears_of_failures()) {
     return take_absence("");
   }

@@ -14,6 +14,7 @@
 
 #include "runtime/blocked.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/doubling.hpp"
 #include "runtime/list.hpp"
 #include "runtime/message.hpp"
 
@@ -121,7 +122,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   Task task_;
   std::optional<Time> told_stalled_;
   std::vector<int> told_awaited_;
-  int notices_ = 0;
+  Doubling notices_;
   bool notice_due_ = false;
   bool finished_ = false;
   std::exception_ptr error_;

@@ -214,21 +214,6 @@ void Peer::take_back(SendMessage& message) {
   if (header.kind == FrameKind::late) cancel(FrameKind::recall, header.id, header.communicator);
 }
 
-void Peer::copied(std::uint32_t id, std::uint32_t receiver_id, std::uint64_t communicator) {
-  const bool offered = engine_.device_messages().is_offered(world_rank_, id);
-  (void)engine_.device_messages().answered(world_rank_, id);
-  const auto found =
-      std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(), [&](const auto& entry) { return entry.first == id; });
-  if (found == awaiting_cts_.end()) return cancel(FrameKind::cancel, receiver_id, communicator);
-  SendMessage& message = *found->second;
-  if (!offered || message.state_ != SendMessage::State::awaits_cts) {
-    return reject("it copied what it had not been offered");
-  }
-  awaiting_cts_.erase(found);
-  tell_of_device(encode_device_frame(DeviceWritten{receiver_id}));
-  message.complete();
-}
-
 void Peer::cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator) {
   control(kind, id, engine_.failed(communicator) ? 1 : 0, 0);
 }
@@ -319,22 +304,6 @@ void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
           rts.communicator);
 }
 
-// Before there is a link nothing has been taken back on it.
-std::uint32_t Peer::device_ticket() const noexcept {
-  return link_ ? static_cast<std::uint32_t>(link_->pull_ticket().value_or(0)) : 0;
-}
-
-bool Peer::still_offers(std::uint32_t ticket) const noexcept {
-  return link_ && link_->pull_ticket() && link_->good(ticket);
-}
-
-void Peer::confirm(ReceiveMessage& receive, const FrameHeader& rts) {
-  if (gone_) return give_up(receive);
-  receive.arrived_ = 0;
-  receive.may_be_written_ = true;  // as it has been
-  tell_of_device(encode_device_frame(DeviceCopied{rts.communicator, rts.id, await_payload(receive)}));
-}
-
 void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }
 
 void Peer::refuse(const FrameHeader& rts) {
@@ -377,6 +346,16 @@ void Peer::consumed(std::uint64_t cost) {
   consumed_ = 0;
 }
 
+SendMessage* Peer::awaiting_cts(std::uint32_t id) const {
+  const auto found =
+      std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(), [&](const auto& entry) { return entry.first == id; });
+  return found == awaiting_cts_.end() ? nullptr : found->second;
+}
+
+void Peer::forget_cts(std::uint32_t id) {
+  std::erase_if(awaiting_cts_, [&](const auto& entry) { return entry.first == id; });
+}
+
 ReceiveMessage* Peer::awaiting(std::uint32_t id) const {
   const auto found =
       std::find_if(awaiting_data_.begin(), awaiting_data_.end(), [&](const auto& entry) { return entry.first == id; });
@@ -395,14 +374,6 @@ ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
   std::erase_if(awaiting_data_, [&](const auto& entry) { return entry.first == id; });
   if (link_ && awaiting_data_.empty()) link_->await_payload(false);
   return receive;
-}
-
-void Peer::written(std::uint32_t receive_id) {
-  ReceiveMessage* const receive = awaiting(receive_id);
-  // While pieces of it are on their way to the device, it is not over.
-  if (receive && (!receive->may_be_written_ || receive->arrived_ > 0))
-    return reject("it wrote where it was not to write");
-  if (take_awaiting(receive_id)) receive->complete();
 }
 
 }  // namespace rondo::detail

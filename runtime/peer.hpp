@@ -177,7 +177,6 @@ class Peer final : public Sink {
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);
   Landing land_late(const FrameHeader& header);
-  bool is_known(const FrameHeader& header);
   void finish(const FrameHeader& header, const Landing& landing);
   void handle(const FrameHeader& header);
   void arrived_rts(const FrameHeader& header);
@@ -187,6 +186,8 @@ class Peer final : public Sink {
   bool is_told_why(const FrameHeader& given_up) const;
   void give_up(ReceiveMessage& receive) const;
   std::uint32_t await_payload(ReceiveMessage& receive);
+  SendMessage* awaiting_cts(std::uint32_t id) const;
+  void forget_cts(std::uint32_t id);
   ReceiveMessage* awaiting(std::uint32_t id) const;
   ReceiveMessage* take_awaiting(std::uint32_t id);
   std::optional<Announced> take_announced(std::uint32_t id);

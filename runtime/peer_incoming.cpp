@@ -12,7 +12,6 @@ namespace rondo::detail {
 
 void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload) {
   asked_ = false;
-  if (!is_known(header)) return;
   if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, payload);
   if (header.payload_bytes() == 0 && header.kind != FrameKind::eager && header.kind != FrameKind::data) {
     return handle(header);
@@ -26,22 +25,14 @@ void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload
   finish(header, landing);
 }
 
-/// What comes of strangers goes no further than here.
-bool Peer::is_known(const FrameHeader& header) {
-  if (header.context <= FrameHeader::collective) return true;
-  reject("it sent a frame of an unknown context");
-  return false;
-}
-
 bool Peer::expects(const FrameHeader& header) const {
-  if (header.kind != FrameKind::eager || header.context > FrameHeader::collective) return true;
+  if (header.kind != FrameKind::eager) return true;
   Group* const group = engine_.find_group(header.communicator);
   return group && group->awaits(header, group->member(world_rank_));
 }
 
 std::byte* Peer::accept(const FrameHeader& header) {
   asked_ = false;
-  if (!is_known(header)) return nullptr;
   if (header.kind == FrameKind::device) {
     inbox_.resize(std::min<std::size_t>(header.bytes, kLongestDeviceFrame));
     return header.bytes == inbox_.size() ? inbox_.data() : nullptr;
@@ -54,7 +45,6 @@ std::byte* Peer::accept(const FrameHeader& header) {
 }
 
 void Peer::arrived(const FrameHeader& header) {
-  if (header.context > FrameHeader::collective) return;
   if (header.kind == FrameKind::device) return engine_.device_peers().hear(*this, inbox_);
   const Landing landing = std::exchange(landing_, {});
   if (landing.receive) landing.receive->landed(header.bytes);
@@ -166,18 +156,17 @@ void Peer::handle(const FrameHeader& header) {
     case FrameKind::rts: return arrived_rts(header);
     case FrameKind::cts: {
       const auto where = engine_.device_messages().answered(world_rank_, header.id);
-      const auto found = std::find_if(awaiting_cts_.begin(), awaiting_cts_.end(),
-                                      [&](const auto& entry) { return entry.first == header.id; });
-      if (found == awaiting_cts_.end()) {
+      SendMessage* const found = awaiting_cts(header.id);
+      if (!found) {
         if (header.number != 0) cancel(FrameKind::cancel, header.number, header.communicator);
         return;
       }
-      SendMessage& message = *found->second;
+      SendMessage& message = *found;
       const bool in_pieces = header.number != 0 && header.bytes > 0;
       if (message.state_ != SendMessage::State::awaits_cts ||
           (in_pieces && message.whole_.size() <= DevicePieces::kBytes))
         return reject("it asked for what it had not been offered");
-      awaiting_cts_.erase(found);
+      forget_cts(header.id);
       if (header.number == 0) return header.bytes == 0 ? message.complete() : message.refused();
       message.clear_to_send(header.number);
       if (message.device_) return engine_.device_messages().begin(message, *this, where);

@@ -14,9 +14,6 @@
 namespace rondo::detail {
 namespace {
 
-/// The driver shares whole ones of this size.
-constexpr std::size_t kDriverBlock = std::size_t{2} << 20;
-
 Error refusal(Errc code, const char* operation, const std::string& cause) {
   return {code, cause, {-1, -1, operation, 0, 0, 0, {}}};
 }
@@ -123,12 +120,14 @@ bool RankDevice::streams_are_late() noexcept {
   return !late_.empty();
 }
 
-bool RankDevice::may_wait() noexcept {
+bool RankDevice::waits_for_others() noexcept {
   if (!opened_) return false;
   const auto is_drained = [](const auto& queue) { return queue->copies.drained(); };
   return !opened_->copies.lanes_drained() || !std::all_of(opened_->queues.begin(), opened_->queues.end(), is_drained) ||
-         streams_wait() || streams_are_late();
+         streams_wait();
 }
+
+bool RankDevice::may_wait() noexcept { return waits_for_others() || streams_are_late(); }
 
 bool RankDevice::drained() noexcept { return !opened_ || (opened_->copies.drained() && !may_wait()); }
 
@@ -310,55 +309,6 @@ bool RankDevice::order(const DeviceBuffer& buffer, CudaStream stream) const {
 
 void RankDevice::give_up_events(std::uint64_t communicator) noexcept {
   if (opened_) opened_->events.give_up(communicator);
-}
-
-std::shared_ptr<DeviceScratch> RankDevice::scratch(std::size_t bytes) {
-  Opened& device = *opened_;
-  const Allocation allocation = take_scratch(bytes);
-  const auto give_back = [&device, whole = allocation.bytes](const DeviceScratch* over) {
-    device.scratch.emplace(whole, over->address);
-    delete over;
-  };
-  std::shared_ptr<DeviceScratch> scratch(new DeviceScratch{allocation.address, {}}, give_back);
-  const cuda::Current current(device.context);
-  scratch->memory = cuda::classify(device.context.driver(), allocation.address);
-  return scratch;
-}
-
-RankDevice::Allocation RankDevice::take_scratch(std::size_t bytes) {
-  auto& kept = opened_->scratch;
-  const auto reuse = [&kept](auto found) {
-    const Allocation allocation{found->second, found->first};
-    kept.erase(found);
-    return allocation;
-  };
-  // So that those which grow from one collective to the next take what the one before had.
-  const std::size_t rounded = std::bit_ceil(std::max(bytes, kDriverBlock));
-  if (const auto found = kept.find(rounded); found != kept.end()) return reuse(found);
-  if (const auto taken = take_if_there(rounded)) return *taken;
-  if (const auto larger = kept.lower_bound(bytes); larger != kept.end()) return reuse(larger);
-  free_unmapped_scratch();
-  if (const auto taken = take_if_there(rounded)) return *taken;
-  return take(bytes);
-}
-
-std::optional<RankDevice::Allocation> RankDevice::take_if_there(std::size_t bytes) {
-  try {
-    return take(bytes);
-  } catch (const cuda::CudaError& error) {
-    if (error.code() != cuda::Result::out_of_memory) throw;
-    return std::nullopt;
-  }
-}
-
-void RankDevice::free_unmapped_scratch() {
-  if (may_wait()) return;
-  std::erase_if(opened_->scratch, [this](const auto& block) {
-    const auto& [bytes, address] = block;
-    if (!opened_->exports.is_unknown(address, bytes)) return false;
-    free({address, bytes});
-    return true;
-  });
 }
 
 // Memory of their own.

@@ -92,6 +92,8 @@ class RankDevice {
  public:
   /// Events that others wait for.
   static constexpr std::size_t kEvents = 64;
+  /// The driver shares whole ones of this size.
+  static constexpr std::size_t kDriverBlock = std::size_t{2} << 20;
 
   /// Of a collective that goes through the host; the same on all ranks.
   std::size_t piece_bytes = std::size_t{4} << 20;
@@ -193,8 +195,10 @@ class RankDevice {
   void note_wait(CudaStream stream);
   /// Such a stream has not come further.
   bool streams_wait() noexcept;
-  /// Something that rondo has queued on the device, or such a stream, may wait for another process there, or a stream
-  /// of the caller's has yet to come to a call, for whatever reason: whatever waits for the device would, too.
+  /// Something that rondo has queued on the device, or such a stream, may wait for another process there.
+  bool waits_for_others() noexcept;
+  /// That, or a stream of the caller's has yet to come to a call, for whatever reason: whatever waits for the device
+  /// would, too.
   bool may_wait() noexcept;
   /// Nothing does, and no copy is under way.
   bool drained() noexcept;

@@ -9,14 +9,13 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "runtime/identity.hpp"
 #include "tools/process.hpp"
 #include "tools/rank_environment.hpp"
 #include "tools/version.hpp"
 
 namespace rondo::detail {
 namespace {
-
-constexpr int kMaxRanks = 65536;
 
 int parse_count(const std::string& option, const std::string& text, int least, int most, const char* what) {
   int value = 0;
@@ -147,7 +146,7 @@ RunOptions parse_options(int argc, const char* const* argv, std::optional<int>& 
   options.command = std::move(words.command);
   options.prefix = !texts.no_prefix;
   const auto given = [&app](const char* option) { return app.count(option) != 0; };
-  if (given("-n")) options.size = parse_count("-n", texts.size, 1, kMaxRanks, "a number of ranks");
+  if (given("-n")) options.size = parse_count("-n", texts.size, 1, kMostRanks, "a number of ranks");
   if (given("--timeout")) options.timeout = parse_seconds("--timeout", texts.timeout, false);
   if (given("--grace")) options.grace = parse_seconds("--grace", texts.grace, true);
   if (given("--max-restarts")) {

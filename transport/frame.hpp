@@ -47,6 +47,9 @@ struct FrameHeader {
   std::uint64_t bytes = 0;   ///< of the payload that follows (eager, late, data, piece, device), or that is spoken of
   std::array<std::uint64_t, 4> fingerprint{};
 
+  /// As a rondo of this version writes it, as far as these two tell: what follows is another's, or garbage.
+  bool is_ours() const noexcept { return version == kVersion && context <= collective; }
+
   /// Payload bytes that follow this header on the wire.
   std::uint64_t payload_bytes() const noexcept {
     switch (kind) {

@@ -72,7 +72,7 @@ std::optional<std::span<const std::byte>> begin_of(const RingReader::Record& rec
   if (!begins || record.bytes.size() < header_bytes) return std::nullopt;
   copy_header(record.kind, reinterpret_cast<std::byte*>(&header), record.bytes.data());
   const auto payload = record.bytes.subspan(header_bytes);
-  if (header.version != FrameHeader::kVersion || payload.size() > header.payload_bytes()) return std::nullopt;
+  if (!header.is_ours() || payload.size() > header.payload_bytes()) return std::nullopt;
   return payload;
 }
 

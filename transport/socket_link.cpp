@@ -267,7 +267,7 @@ std::size_t SocketLink::parse(Sink& sink) {
     spill_begin_ += sizeof header;
     ++frames;
     last_was_short_ = is_short(header);
-    if (header.version != FrameHeader::kVersion) {
+    if (!header.is_ours()) {
       fail(EPROTO);
       return frames;
     }

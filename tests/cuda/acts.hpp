@@ -27,7 +27,7 @@ namespace rondo::testing {
 using Acts = std::map<std::string, std::function<void(Communicator&)>>;
 
 /// Further ones of each of the programs: of memory of all kinds, short ones, long ones in pieces, with streams that
-/// wait, from several threads, in other communicators than the world, and those that go wrong.
+/// wait, from several threads, in other communicators than the world, and those that go wrong, or are given up.
 Acts message_memory();
 Acts message_short();
 Acts message_pieces();
@@ -35,6 +35,7 @@ Acts message_streams();
 Acts message_threads();
 Acts message_groups();
 Acts message_failures();
+Acts message_given_up();
 /// Of blocks of unequal lengths, many at a time, in groups.
 Acts collective_blocks();
 /// Through the host, in pieces.

@@ -295,5 +295,5 @@ int main(int argc, char** argv) {
       argc, argv,
       {kActs, rondo::testing::message_memory(), rondo::testing::message_short(), rondo::testing::message_streams(),
        rondo::testing::message_pieces(), rondo::testing::message_threads(), rondo::testing::message_groups(),
-       rondo::testing::message_failures()});
+       rondo::testing::message_failures(), rondo::testing::message_given_up()});
 }

@@ -9,6 +9,7 @@
 #include "tools/job_cgroup.hpp"
 #include "tools/process.hpp"
 #include "tools/rank_environment.hpp"
+#include "tools/signals.hpp"
 #include "tools/summary.hpp"
 
 using namespace rondo::detail;
@@ -35,6 +36,22 @@ TEST_CASE("words are quoted for a shell only where they need it", "[tools]") {
   CHECK(shell_quoted("it's") == "'it'\\''s'");
   CHECK(shell_quoted("") == "''");
   CHECK(shell_quoted("$HOME") == "'$HOME'");
+}
+
+TEST_CASE("a signal that comes while nobody waits for one is kept, whether it tells to stop or not", "[tools]") {
+  sigset_t before;
+  REQUIRE(::pthread_sigmask(SIG_SETMASK, nullptr, &before) == 0);
+  {
+    const Signals signals;
+    CHECK(signals.next_to_stop() == 0);
+    ::raise(SIGUSR1);
+    ::raise(SIGTERM);
+    CHECK(signals.next_to_stop() == SIGTERM);
+    CHECK(signals.next_to_stop() == 0);
+    CHECK(signals.next() == SIGUSR1);
+    CHECK(signals.next() == 0);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TEST_CASE("the end of a process is told by name", "[tools]") {

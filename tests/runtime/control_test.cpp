@@ -15,15 +15,18 @@
 #include "runtime/hub.hpp"
 #include "tests/runtime/held_peer.hpp"
 #include "tests/runtime/rank_threads.hpp"
+#include "tests/runtime/watched_rank.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/still.hpp"
 
 using namespace rank_threads;
 using Catch::Matchers::ContainsSubstring;
+using rondo::testing::HeldLink;
 using rondo::testing::NoWaiter;
 using rondo::testing::Pair;
 using rondo::testing::Receive;
 using rondo::testing::SetClock;
+using rondo::testing::WatchedRank;
 
 TEST_CASE("a world of 1 needs no hub", "[runtime][control]") {
   Control control(member(0, 1, MeetingPoint{}), patient());
@@ -205,6 +208,33 @@ TEST_CASE("the hub's verdict counts, however late a rank has a core to read it",
   REQUIRE(group.poisoned());
   CHECK_THROWS_WITH(group.check(), ContainsSubstring("; rank 1 has not come to it"));
   ::close(launcher.inherited[1]);
+}
+
+TEST_CASE("a connection that ends without a goodbye is no failure where the hub has heard one", "[runtime][control]") {
+  WatchedRank rank;
+  rank.engine.make_group(Pair::kGroup, {0, 1, 2});
+  Group& group = *rank.engine.find_group(Pair::kGroup);
+  Peer& peer = rank.engine.peer(1);
+  peer.attach(std::make_unique<HeldLink>());
+  const Receive receive(group);
+  Notice left;
+  left.kind = Notice::Kind::left;
+  left.rank = 1;
+  SECTION("before") {
+    rank.tell(left);
+    CHECK_FALSE(receive.message.done());  // it may come yet
+    peer.closed("the process at the other side ended");
+  }
+  SECTION("after that") {
+    peer.closed("the process at the other side ended");
+    CHECK_FALSE(receive.message.done());
+    rank.tell(left);
+  }
+  REQUIRE(receive.message.done());
+  CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
+                    ContainsSubstring("rank 1 has left: it said goodbye"));
+  rank.pass(2 * rank.engine.settings().verdict_wait);
+  CHECK_FALSE(group.failed());
 }
 
 TEST_CASE("a link awaits nothing of a message that was given up with its communicator, though the verdict is to come",

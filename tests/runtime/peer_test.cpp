@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tests/runtime/held_peer.hpp"
-#include "tests/runtime/watched_rank.hpp"
 #include "tests/support/catch.hpp"
 
 // What a peer makes of frames, one at a time, and what it sends.
@@ -381,50 +380,4 @@ TEST_CASE("a long message says where among the buffers lies that all ranks map",
   CHECK(pair.link->sent[0].kind == FrameKind::rts);
   CHECK(pair.link->sent[0].fingerprint ==
         std::array<std::uint64_t, 4>{reinterpret_cast<std::uint64_t>(payload.data()), 5, 1, 40});
-}
-
-TEST_CASE("a frame of a context that there is not makes its sender a lost rank", "[runtime][peer]") {
-  Pair pair;
-  FrameHeader header = Pair::header(FrameKind::eager, 0);
-  header.context = 2;
-  const Four payload = four(1);
-  SECTION("whole") { pair.peer.deliver(header, payload); }
-  SECTION("in parts") {
-    CHECK(pair.peer.expects(header));
-    CHECK(pair.peer.accept(header) == nullptr);
-    pair.peer.arrived(header);
-  }
-  SECTION("without a payload") {
-    header.kind = FrameKind::rts;
-    pair.peer.deliver(header, {});
-  }
-  CHECK(pair.peer.gone());
-  CHECK(pair.peer.cause() == "it sent a frame of an unknown context");
-}
-
-TEST_CASE("a connection that ends without a goodbye is no failure where the hub has heard one", "[runtime][peer]") {
-  rondo::testing::WatchedRank rank;
-  rank.engine.make_group(Pair::kGroup, {0, 1, 2});
-  Group& group = *rank.engine.find_group(Pair::kGroup);
-  Peer& peer = rank.engine.peer(1);
-  peer.attach(std::make_unique<rondo::testing::HeldLink>());
-  const Receive receive(group);
-  Notice left;
-  left.kind = Notice::Kind::left;
-  left.rank = 1;
-  SECTION("before") {
-    rank.tell(left);
-    CHECK_FALSE(receive.message.done());  // it may come yet
-    peer.closed("the process at the other side ended");
-  }
-  SECTION("after that") {
-    peer.closed("the process at the other side ended");
-    CHECK_FALSE(receive.message.done());
-    rank.tell(left);
-  }
-  REQUIRE(receive.message.done());
-  CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
-                    Catch::Matchers::ContainsSubstring("rank 1 has left: it said goodbye"));
-  rank.pass(2 * rank.engine.settings().verdict_wait);
-  CHECK_FALSE(group.failed());
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -317,7 +318,13 @@ TEST_CASE("a socket that brings no frames of ours is given up", "[transport][soc
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
   const Descriptor stranger(fds[0]);
   SocketLink link{Descriptor(fds[1])};
-  const std::string garbage(200, 'x');
+  std::string garbage(200, 'x');
+  SECTION("none of this version") {}
+  SECTION("of a context that there is not") {
+    FrameHeader header;
+    header.context = FrameHeader::collective + 1;
+    std::memcpy(garbage.data(), &header, sizeof header);
+  }
   REQUIRE(::write(stranger.get(), garbage.data(), garbage.size()) == 200);
   Recorder recorder;
   for (int i = 0; i < 3; ++i) link.poll(recorder);

@@ -326,6 +326,24 @@ TEST_CASE("records that no rondo writes end the link", "[transport][shm]") {
   CHECK(recorder.closed_count == 1);
 }
 
+TEST_CASE("a frame of a context that there is not ends the link", "[transport][shm]") {
+  SharedMemory made = SharedMemory::create(ShmLink::memory_bytes(64));
+  SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());
+  Sockets sockets;
+  ShmLink link(std::move(sockets.here), std::move(mapped), false, 0, 64);
+  RingWriter writer(made.data(), 64);
+  FrameHeader header;
+  header.context = FrameHeader::collective + 1;
+  std::byte* const record = writer.reserve(sizeof header);
+  REQUIRE(record != nullptr);
+  std::memcpy(record, &header, sizeof header);
+  writer.publish(LineRing::Kind::long_frame, sizeof header);
+  Recorder recorder;
+  for (int i = 0; i < 3; ++i) link.poll(recorder);
+  CHECK(recorder.frames.empty());
+  CHECK(recorder.closed_count == 1);
+}
+
 TEST_CASE("a mark that promises more than the ring holds ends the link", "[transport][shm]") {
   SharedMemory made = SharedMemory::create(ShmLink::memory_bytes(64));
   SharedMemory mapped = SharedMemory::map(Descriptor(::dup(made.descriptor())), made.size());

@@ -17,6 +17,7 @@
 #include "runtime/list.hpp"
 #include "runtime/message.hpp"
 #include "runtime/notice.hpp"
+#include "runtime/operation.hpp"
 #include "runtime/team.hpp"
 #include "runtime/unexpected.hpp"
 #include "transport/frame.hpp"

@@ -74,8 +74,9 @@ void Engine::close_group(Group& group) {
   closed_groups_.emplace(group.id(), Closed{group.failed(), group.done()});
   last_found_ = nullptr;
   auto closed = groups_.extract(group.id());
-  // What ends the world by an exception ends this rank, whose goodbye says so.
-  if (group.id() != kWorldId || std::uncaught_exceptions() == 0) group.answer_offers();
+  // Then the others hear of that, a better cause than any answer to what they offer.
+  ends_by_exception_ = groups_.empty() && std::uncaught_exceptions() > 0;
+  group.answer_offers();
   // An exception that ends this rank is a better cause; one that is caught leaves it to who asks again.
   if (group.asked() && std::uncaught_exceptions() == 0) tell_closed(*group.asked());
   if (group.idle()) return;

@@ -149,6 +149,8 @@ class Engine {
   std::optional<Descriptor> take_passed(std::uint64_t number);
   /// Something is wrong in the job, and every rank that it concerns is told what.
   bool failure_seen() const noexcept { return failure_seen_; }
+  /// The last communicator was destroyed by an exception.
+  bool ends_by_exception() const noexcept { return ends_by_exception_; }
   /// How long to wait until others, and devices, are done with what is about to go: a machine may be slow. Where a rank
   /// has died, for whom a device may wait for ever, only this long.
   Duration patience(Duration after_a_death) const noexcept { return dead_.empty() ? kPatience : after_a_death; }
@@ -240,6 +242,7 @@ class Engine {
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank, made on first use
   std::vector<Peer*> active_;                 // with a link
   bool failure_seen_ = false;
+  bool ends_by_exception_ = false;
   int expected_from_any_ = 0;
   unsigned passes_ = 0;
   Polled polled_;

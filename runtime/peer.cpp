@@ -307,6 +307,7 @@ void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
 void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }
 
 void Peer::refuse(const FrameHeader& rts) {
+  if (engine_.ends_by_exception()) return;
   control(FrameKind::cts, rts.id, 0, engine_.failed(rts.communicator) ? 0 : 1);
 }
 

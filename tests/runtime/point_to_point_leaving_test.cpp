@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -300,6 +301,37 @@ TEST_CASE("a rank that leaves by an exception ends the others at once", "[runtim
   CHECK(outcomes[0].code == Errc::peer_failed);
   CHECK(outcomes[2].code == Errc::peer_failed);
   CHECK(outcomes[0].error.find("left by an exception") != std::string::npos);
+}
+
+TEST_CASE("an offer that comes while a rank leaves by an exception is not refused: its sender hears of that",
+          "[runtime][p2p][errors]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  config.timeout = 20s;
+  std::atomic<bool> offered = false, left = false;
+  struct Telling {
+    std::atomic<bool>& over;
+    ~Telling() { over = true; }
+  };
+  const auto outcomes = try_ranks(
+      2,
+      [&](Communicator& world) {
+        std::vector<int> data(100'000);
+        barrier(world);
+        if (world.rank() == 1) {
+          const Telling telling{left};
+          const Communicator leaving = std::move(world);
+          while (!offered) std::this_thread::yield();
+          throw std::runtime_error("no more");
+        }
+        Work sent = world.isend(std::span(data), 1);
+        offered = true;
+        while (!left) std::this_thread::yield();
+        sent.wait();
+      },
+      config);
+  CHECK(outcomes[0].code == Errc::peer_failed);
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("left by an exception"));
 }
 
 namespace {

@@ -222,6 +222,7 @@ TEST_CASE("deterministic results are the same bits over every transport, for eve
           "[collectives][deterministic]") {
   Config config;
   config.transport = GENERATE(Transport::shm, Transport::unix_socket, Transport::tcp);
+  if (SANITIZED && config.transport == Transport::tcp) return;  // to a sanitizer the same as the other sockets
   const int size = GENERATE(2, 3, 5);
   const std::vector<Way> ways = every_way(config.transport);
   run_ranks(

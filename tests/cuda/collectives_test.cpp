@@ -275,6 +275,7 @@ TEST_CASE("several collectives at a time go through the host", "[cuda][collectiv
 TEST_CASE("long collectives go through the host in pieces", "[cuda][collectives][stand-in]") {
   if (!is_stand_in()) return;
   const int ranks = GENERATE(2, 3, 5);
+  if (SANITIZED && ranks == 5) return;  // five that poll take too long on few cores
   for (const std::string& seed : seeds(0, 1)) {
     check_in_pieces(ranks, "around-the-border", 600, {seed});
     check_in_pieces(ranks, "by-counts", 1000, {seed});

@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 
 #include "cuda/kernels/kernel_image.hpp"
@@ -83,7 +83,8 @@ std::vector<std::byte> DeviceUnderTest::content(cuda::Address from, std::size_t 
 
 bool DeviceUnderTest::holds(cuda::Address from, std::size_t bytes, std::byte value) const {
   const std::vector<std::byte> found = content(from, bytes);
-  return std::all_of(found.begin(), found.end(), [&](std::byte byte) { return byte == value; });
+  // By the library's quick way: tests hold megabytes against this.
+  return found.empty() || (found[0] == value && std::memcmp(found.data(), found.data() + 1, bytes - 1) == 0);
 }
 
 std::span<const std::byte> test_image() {

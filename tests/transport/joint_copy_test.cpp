@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -13,6 +14,7 @@
 
 #include "tests/support/catch.hpp"
 #include "tests/support/frames.hpp"
+#include "tests/support/rounds.hpp"
 
 namespace {
 
@@ -37,6 +39,7 @@ extern "C" ssize_t process_vm_writev(pid_t process, const iovec* here, unsigned 
 
 using namespace rondo::detail;
 using rondo::testing::pattern;
+using rondo::testing::rounds;
 
 namespace {
 
@@ -177,11 +180,12 @@ TEST_CASE("what an owner writes too late does not count for the copy that has be
 
 TEST_CASE("of joint copies one after the other, with both sides at work, each is whole", "[transport][joint_copy]") {
   Pair pair(GENERATE(as<std::size_t>{}, kBytes, 300 * kUnit + 1));
+  constexpr auto kCopies = rounds(std::uint64_t{200});
   std::atomic<std::uint64_t> number{0};
   std::thread owner([&, request = pair.reader->request()]() mutable {
-    while ((request.number = number) < 200) JointCopy::help(pair.shared, kSelf, request);
+    while ((request.number = number) < kCopies) JointCopy::help(pair.shared, kSelf, request);
   });
-  while (number < 199) {
+  while (number < kCopies - 1) {
     std::fill(pair.into.begin(), pair.into.end(), std::byte{0});
     pair.begin();
     number = pair.reader->request().number;
@@ -190,6 +194,6 @@ TEST_CASE("of joint copies one after the other, with both sides at work, each is
     }
     CHECK(pair.into == pair.payload);
   }
-  number = 200;
+  number = kCopies;
   owner.join();
 }

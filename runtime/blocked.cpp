@@ -23,7 +23,8 @@ void Blocked::watch(Time now) {
   if (!noticed && now - looked_.value_or(*since_) < settings.stall_after) return;
   looked_ = now;
   const BlockedOn what = on();
-  if (noticed) notice_due_ = what.tells;
+  if (what.call.empty()) return;
+  if (noticed) notice_due_ = true;
   if (!noticed && number_ != 0 && what.ranks == told_) return;
   if (number_ == 0) number_ = engine_.next_blocked();
   told_ = what.ranks;
@@ -36,13 +37,15 @@ void Blocked::tell(const BlockedOn& what) const {
   notice.rank = engine_.settings().rank;
   notice.number = number_;
   notice.text = what.call;
-  notice.awaited = what.ranks;
+  // Where a notice does not hold all, it holds none, and it is taken to be under way.
+  if (what.ranks.size() <= ControlReader::kMaxAwaited) notice.awaited = what.ranks;
   engine_.control()->tell(notice);
 }
 
 void Blocked::take_circle(const std::string& calls) {
-  if (!std::exchange(notice_due_, false)) return;
-  engine_.log().warn("{}: waiting {}{}: a deadlock, unless another thread goes on", on().call,
+  const BlockedOn what = on();
+  if (!std::exchange(notice_due_, false) || what.ranks.empty()) return;
+  engine_.log().warn("{}: waiting {}{}: a deadlock, unless another thread goes on", what.call,
                      seconds_text(engine_.clock().now() - *since_), calls);
 }
 

@@ -18,9 +18,8 @@ struct InEngine;
 
 /// What a thread waits for that others have to bring about.
 struct BlockedOn {
-  std::string call;                    ///< "recv from rank 1 with tag 7"
+  std::string call;                    ///< "recv from rank 1 with tag 7"; empty: it is over
   std::vector<Notice::Awaited> ranks;  ///< who may bring it about; none: it is under way
-  bool tells = true;                   ///< nothing else says for whom it waits
 };
 
 /// A thread in a call that ends when others have done something, from there to its end. After a second the hub hears of

@@ -70,10 +70,11 @@ class MessageWork final : public detail::Waitable {
   bool order(CudaStream stream) override { return message_.order(stream); }
   bool in_vain() const override { return is_in_vain(message_); }
   void expire(detail::Time) override { end_wait(message_); }
-  detail::BlockedOn blocked_on() const override { return message_.blocked_on(); }
   void abandon() override { message_.fail(message_.error_of(Errc::peer_failed, "it was given up")); }
 
  private:
+  detail::BlockedOn still_blocked_on() const override { return message_.blocked_on(); }
+
   Kind message_;
 };
 
@@ -290,7 +291,8 @@ Status Communicator::probe(int from, Tag tag) {
                        tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
   };
   const detail::BlockedWhile blocked(*engine_, [&] {
-    return detail::BlockedOn{.call = "probe " + wanted(), .ranks = group.in_world(group.sources(from))};
+    return detail::BlockedOn{.call = "probe " + wanted() + group.in_world(from),
+                             .ranks = group.in_world(group.sources(from))};
   });
   const auto& timeout = engine_->settings().timeout;
   const auto deadline = timeout ? std::optional(detail::after(engine_->clock().now(), *timeout)) : std::nullopt;

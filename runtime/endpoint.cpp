@@ -155,7 +155,7 @@ bool same_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == ::geteuid();
 }
 
-void end_when_host_is_lost(int socket) noexcept {
+void end_when_host_is_lost(int socket, bool is_read) noexcept {
   constexpr int kProbes = 3;
   constexpr int kApart = 5;
   const auto set = [socket](int level, int option, int value) {
@@ -165,7 +165,15 @@ void end_when_host_is_lost(int socket) noexcept {
   set(IPPROTO_TCP, TCP_KEEPIDLE, kSilenceSeconds - kProbes * kApart);
   set(IPPROTO_TCP, TCP_KEEPINTVL, kApart);
   set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceSeconds * 1000);  // where something is on its way, there are no probes
+  // Where something is on its way, there are no probes.
+  if (is_read) set(IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceSeconds * 1000);
+}
+
+bool host_is_silent(int socket) noexcept {
+  tcp_info now{};
+  socklen_t length = sizeof now;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &now, &length) != 0) return false;
+  return now.tcpi_unacked > 0 && now.tcpi_last_ack_recv > kSilenceSeconds * 1000U;
 }
 
 socklen_t unix_address(const std::string& abstract_name, sockaddr_un& address) {

@@ -49,9 +49,11 @@ asio::ip::tcp::endpoint bound_to(int socket);
 bool same_user(int socket);
 
 /// Has a TCP connection end when nothing has been heard of its other host for so long: one that has lost its power,
-/// or the network, says nothing of that. Others it leaves as they are.
+/// or the network, says nothing of that. Others it leaves as they are. `is_read`: whoever is there reads what comes, at
+/// any time; if not, the kernel would take that for silence, and `host_is_silent` tells while something is on its way.
 inline constexpr int kSilenceSeconds = 25;
-void end_when_host_is_lost(int socket) noexcept;
+void end_when_host_is_lost(int socket, bool is_read) noexcept;
+bool host_is_silent(int socket) noexcept;
 
 /// Fills in the address of an abstract Unix name and returns its length. Throws Error{bad_configuration}.
 socklen_t unix_address(const std::string& abstract_name, sockaddr_un& address);

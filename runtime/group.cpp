@@ -86,6 +86,11 @@ std::vector<Notice::Awaited> Group::in_world(std::span<const int> members) const
   return awaited;
 }
 
+std::string Group::in_world(int member) const {
+  if (id_ == kWorldId || member == any_source) return {};
+  return fmt::format(" (rank {} of the world)", world_rank(member));
+}
+
 bool Group::rest(bool resting) noexcept {
   const bool all = everybody_.commons.rest(resting);
   return (hosts_ && hosts_->within().commons.rest(resting)) || all;

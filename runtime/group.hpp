@@ -52,6 +52,8 @@ class Group {
   int member(int world_rank) const;
   const std::vector<int>& members() const noexcept { return members_; }
   std::vector<Notice::Awaited> in_world(std::span<const int> members) const;
+  /// " (rank 5 of the world)": which one a member is. Nothing in the world itself, and of any rank.
+  std::string in_world(int member) const;
   /// Who may send what is received from there: that member, or for `any_source` all others.
   std::vector<int> sources(int from) const;
 

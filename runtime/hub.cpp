@@ -77,6 +77,7 @@ std::string Hub::listen_tcp(const std::string& host, std::uint16_t port) {
       Descriptor socket = listen_on(endpoints[i]);
       const auto bound = bound_to(socket.get());
       listen(socket.release());
+      watch_hosts();
       return to_string(bound);
     } catch (const Error& error) {
       // Whoever calls would take the one that has the address for us: the next address is for hosts that lack the
@@ -89,6 +90,20 @@ std::string Hub::listen_tcp(const std::string& host, std::uint16_t port) {
 std::string Hub::listen_unix(const std::string& abstract_name) {
   listen(listen_on_name(abstract_name).release());
   return "unix:@" + abstract_name;
+}
+
+void Hub::watch_hosts() {
+  constexpr std::chrono::seconds kBetweenLooks{5};
+  silence_.expires_after(kBetweenLooks);
+  silence_.async_wait(while_alive([this](asio::error_code failed) {
+    if (failed || closing_) return;
+    std::vector<Id> lost;
+    for (auto& [id, connection] : connections_) {
+      if (host_is_silent(connection.stream.native_handle())) lost.push_back(id);
+    }
+    for (const Id id : lost) drop(id, fmt::format("its host does not answer, for {} s", kSilenceSeconds));
+    watch_hosts();
+  }));
 }
 
 void Hub::listen(int socket) { arm_accept(listeners_.emplace_back(context_, socket)); }
@@ -110,7 +125,7 @@ void Hub::accept(Listener& listener) {
         if (!failed && !closing_) arm_accept(listener);
       }));
     }
-    end_when_host_is_lost(socket.get());
+    end_when_host_is_lost(socket.get(), false);  // a rank that computes reads nothing
     if (auto name = remote_name(socket.get())) {
       add(socket.release(), *name);
     } else {
@@ -260,6 +275,7 @@ void Hub::close() {
   closing_ = true;
   listeners_.clear();
   deadline_.cancel();
+  silence_.cancel();
   awaited_ends_.clear();
   for (auto it = connections_.begin(); it != connections_.end();) {
     auto& [id, connection] = *it;

@@ -41,7 +41,6 @@ class HubConnection {
   std::string where;
   std::optional<Handshake> handshake;  ///< until the rank is known
   int rank = -1;                       ///< known once authenticated, or adopted
-  bool adopted = false;
   bool waiting_to_write = false;
   bool last_words = false;  ///< nothing is taken from it any more; it goes when the rest is written
 

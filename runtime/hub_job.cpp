@@ -152,7 +152,10 @@ void Hub::pass_on(int rank, const Notice& notice) {
   for (const Notice::Awaited& awaited : notice.awaited) {
     if (awaited.rank < 0 || awaited.rank >= job_.size || awaited.rank == rank) continue;
     const Member& other = members_[static_cast<std::size_t>(awaited.rank)];
-    if (other.connection && !other.stalls.contains(notice.communicator)) write(*other.connection, encode(notice));
+    if (!other.connection || other.stalls.contains(notice.communicator)) continue;
+    Notice told = notice;
+    told.awaited = {awaited};
+    write(*other.connection, encode(told));
   }
 }
 
@@ -235,15 +238,12 @@ std::string Hub::absence(int asking, const Notice& notice) const {
   for (const auto& [member, rank] : absent) {
     members.push_back(member);
     const auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
-    if (stalls.empty()) {
-      if (const std::string call = call_of(rank); !call.empty()) {
-        elsewhere += fmt::format("; rank {} waits in {}", member, call);
-      }
-      continue;
-    }
+    const auto waits = std::find_if(stalls.begin(), stalls.end(), [](const auto& at) { return !at.second.given_up; });
+    const std::string call = waits == stalls.end() ? call_of(rank) : "";
+    if (!call.empty()) elsewhere += fmt::format("; rank {} waits in {}", member, call);
+    if (!call.empty() || stalls.empty()) continue;
     const auto here = stalls.find(notice.communicator);
     const bool done = here != stalls.end() && here->second.said.number > notice.number;
-    const auto waits = std::find_if(stalls.begin(), stalls.end(), [](const auto& at) { return !at.second.given_up; });
     const auto& [communicator, stall] = done ? *here : waits != stalls.end() ? *waits : *stalls.begin();
     elsewhere += fmt::format("; rank {} {}{} {} #{}{}", member, done ? "is done with it and " : "",
                              stall.given_up ? "gave up" : "waits in", to_string(stall.said.call), stall.said.number,

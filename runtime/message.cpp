@@ -60,11 +60,8 @@ void Message::expect_from(Peer& peer) {
 }
 
 BlockedOn Message::blocked_on() const {
-  BlockedOn what{.call = fmt::format("{} {}", called(), describe()), .ranks = group_.in_world(unmatched())};
-  if (group_.id() != kWorldId && peer_rank_ != any_source) {
-    what.call += fmt::format(" (rank {} of the world)", group_.world_rank(peer_rank_));
-  }
-  return what;
+  return {.call = fmt::format("{} {}{}", called(), describe(), group_.in_world(peer_rank_)),
+          .ranks = group_.in_world(unmatched())};
 }
 
 std::exception_ptr timed_out(const Message& message) {
@@ -162,7 +159,8 @@ bool SendMessage::order(CudaStream stream) {
 }
 
 std::vector<int> SendMessage::unmatched() const {
-  return state_ == State::awaits_cts ? std::vector{peer_rank_} : std::vector<int>();
+  // Of one in a device's memory the receiver says nothing before both streams have come to it.
+  return state_ == State::awaits_cts && !device_ ? std::vector{peer_rank_} : std::vector<int>();
 }
 
 std::string SendMessage::describe() const {

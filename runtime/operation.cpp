@@ -135,12 +135,11 @@ std::string Operation::describe(Duration waited) const {
                      members.empty() ? "" : " for " + rank_list(members));
 }
 
-// The collective itself says for whom it waits.
-BlockedOn Operation::blocked_on() const {
-  const char* const where = group_.id() == kWorldId ? "" : " of another communicator";
-  return {.call = fmt::format("{} #{}{}", to_string(call_), number_, where),
-          .ranks = group_.in_world(awaited()),
-          .tells = false};
+// Among those that have come to it, it may be under way; who has not, it says itself.
+BlockedOn Operation::still_blocked_on() const {
+  const std::string where =
+      group_.id() == kWorldId ? "" : fmt::format(" of {} of the world", rank_list(group_.members()));
+  return {.call = fmt::format("{} #{}{}", to_string(call_), number_, where), .ranks = {}};
 }
 
 void Operation::watch(Time now) {

@@ -42,7 +42,7 @@ class Waitable : public ListNode<Waitable, InUnattended> {
   virtual bool order(CudaStream) { return false; }
   /// What it waits for can come from nobody any more, so that waiting would only end at the deadline.
   virtual bool in_vain() const { return false; }
-  virtual BlockedOn blocked_on() const = 0;
+  BlockedOn blocked_on() const { return finished() ? BlockedOn() : still_blocked_on(); }
   /// The deadline has passed, or it is in vain: ends it with an error that says which.
   virtual void expire(Time now) = 0;
   /// It is given up by an exception that unwinds the caller.
@@ -58,6 +58,8 @@ class Waitable : public ListNode<Waitable, InUnattended> {
 
  protected:
   explicit Waitable(int rank) : rank_(rank) {}
+  /// Its communicator may be gone once it has finished.
+  virtual BlockedOn still_blocked_on() const = 0;
 
  private:
   int rank_;
@@ -87,7 +89,6 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   void expire(Time now) override;
   void abandon() override;
   void leave() noexcept override { thread_ = {}; }
-  BlockedOn blocked_on() const override;
 
   /// It has failed here: the others are to hear of it, if they have not.
   void report(const std::exception_ptr& failure);
@@ -101,6 +102,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   void take_absence(const std::string& absence);
 
  protected:
+  BlockedOn still_blocked_on() const override;
   virtual Task body() = 0;
   /// About how long the vector is, or a rank's share, as the call counts it.
   virtual std::size_t moved_bytes() const noexcept { return call_.count * call_.element_bytes; }

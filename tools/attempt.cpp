@@ -213,7 +213,16 @@ void Attempt::decide(Outcome::Kind kind) {
   if (decided_) return;
   decided_ = true;
   outcome_.kind = kind;
-  if (!interrupted_) outcome_.waited = hub_->where_ranks_wait();
+  if (!interrupted_) note_waits();
+}
+
+void Attempt::note_waits() {
+  const std::vector<std::string> calls = hub_->where_ranks_wait();
+  outcome_.waited.clear();
+  for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+    const bool is_there = ranks_[rank].end == RankRecord::End::none;
+    outcome_.waited.push_back(is_there ? std::optional(calls[rank]) : std::nullopt);
+  }
 }
 
 void Attempt::end_job(int signal) {
@@ -231,28 +240,7 @@ void Attempt::kill_job() {
   stage_ = Stage::killing;
   if (first_signal_) killed_after_ = steady_clock::now() - *first_signal_;
   guardian_.kill();
-  after(kKillTime, &Attempt::kill_guardian);
-}
-
-void Attempt::kill_guardian() {
-  guardian_killed_ = true;
-  guardian_.end();
   after(kKillTime, &Attempt::give_up);
-}
-
-/// What a guardian that was killed could not tell. True when no rank is left.
-bool Attempt::note_swept() {
-  bool all = true;
-  for (RankRecord& rank : ranks_) {
-    if (rank.pid < 0 || rank.end != RankRecord::End::none) continue;
-    if (::kill(rank.pid, 0) == 0) {
-      all = false;
-    } else {
-      rank.end = RankRecord::End::killed;
-      rank.wait_status = SIGKILL;
-    }
-  }
-  return all;
 }
 
 void Attempt::give_up() {
@@ -269,10 +257,7 @@ void Attempt::after(std::chrono::nanoseconds delay, void (Attempt::*then)()) {
 
 void Attempt::on_guardian_end() {
   outcome_.guardian_end = guardian_.conclude();
-  if ((outcome_.guardian_end != 0 && !guardian_killed_) || ended_ < plan_.options.size) {
-    decide(Outcome::Kind::guardian_lost);
-  }
-  if (!note_swept()) return give_up();
+  if (outcome_.guardian_end != 0 || ended_ < plan_.options.size) decide(Outcome::Kind::guardian_lost);
   stage_ = Stage::draining;
   timer_.cancel();
   // Who was told to stop does not wait for ever for a reader that does not read; else only --timeout or a signal ends
@@ -300,7 +285,7 @@ bool Attempt::is_second(int signal) const {
 /// The ranks may take Ctrl-C as they like, but not for ever.
 void Attempt::interrupt() {
   interrupted_ = true;
-  outcome_.waited = hub_->where_ranks_wait();  // before they go
+  note_waits();  // before they go
   first_signal_ = steady_clock::now();
   guardian_.signal(SIGINT);
   output_.note("rondo-run: interrupted; waiting for the ranks to end (press Ctrl-C again to kill them)");
@@ -353,7 +338,7 @@ Attempt::Result Attempt::result() {
   const int first = outcome_.kind == Outcome::Kind::rank_failed ? outcome_.first_rank : 0;
   Result result{outcome_.kind, exit_status(outcome_, ranks_),
                 summarize(outcome_, ranks_, facts, output_.last_lines(first)), told_to_stop_, leave_at_once_};
-  if (stage_ != Stage::draining) {
+  if (stage_ == Stage::killing) {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (ranks_[rank].end != RankRecord::End::none || ranks_[rank].pid < 0) continue;
       result.summary += fmt::format("rondo-run: rank {}, pid {} does not end, {} after SIGKILL\n", rank,

@@ -75,10 +75,9 @@ class Attempt {
   void stop(int because_of, int signal);
   void on_deadline();
   void decide(Outcome::Kind kind);
+  void note_waits();
   void end_job(int signal);
   void kill_job();
-  void kill_guardian();
-  bool note_swept();
   void give_up();
   void after(std::chrono::nanoseconds delay, void (Attempt::*then)());
   RankRecord& record(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -106,7 +105,6 @@ class Attempt {
   Stage stage_ = Stage::running;
   bool interrupted_ = false;
   std::optional<std::chrono::steady_clock::time_point> told_to_end_;  ///< by SIGTERM
-  bool guardian_killed_ = false;                                      ///< by us
   int told_to_stop_ = 0;
   bool leave_at_once_ = false;
   std::optional<std::chrono::steady_clock::time_point> first_signal_;  ///< that the ranks got to make them end

@@ -19,7 +19,7 @@ Guardian::Guardian(std::vector<RankStart> ranks, const Inherited& inherited, con
     : cgroup_(cgroup_name), not_ours_(children_of(::getpid())) {
   auto [ours, theirs] = make_socket_pair(SOCK_SEQPACKET);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  // A signal to the guardian must never run the launcher's handlers, which share their pipe with it.
+  // The guardian has no use for signals, not even for those that the launcher does not hear.
   sigset_t all, before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
@@ -50,6 +50,7 @@ Guardian::Read Guardian::read(Report& report) {
 }
 
 void Guardian::order(const Order& order) {
+  if (pid_ > 0) ::kill(pid_, SIGCONT);  // it may have been stopped
   // A guardian that is gone is noticed by read().
   [[maybe_unused]] const ssize_t sent = ::send(channel_.get(), &order, sizeof order, MSG_NOSIGNAL);
 }
@@ -57,10 +58,6 @@ void Guardian::order(const Order& order) {
 void Guardian::signal(int signal) { order({Order::Kind::signal, signal}); }
 void Guardian::sweep(int signal) { order({Order::Kind::sweep, signal}); }
 void Guardian::kill() { order({Order::Kind::kill, SIGKILL}); }
-
-void Guardian::end() const {
-  if (pid_ > 0) ::kill(pid_, SIGKILL);
-}
 
 int Guardian::conclude() {
   int status = 0;

@@ -73,8 +73,6 @@ class Guardian {
   void sweep(int signal);
   /// SIGKILL to all, until none is left.
   void kill();
-  /// SIGKILL to the guardian, which does not do as it is told (it may be stopped); conclude() ends what it leaves.
-  void end() const;
 
   /// After `ended`. How the guardian ended, as waitpid tells: where that is not 0, this ended what it had left.
   int conclude();

@@ -27,13 +27,9 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// As a program expects them: what the launcher found ignored stays so, the rest is default. Dispositions before the
-/// mask, lest a pending signal runs a handler of the launcher.
+/// As the launcher found them.
 void restore_signals(const Inherited& inherited) {
-  std::signal(SIGPIPE, inherited.ignores_sigpipe ? SIG_IGN : SIG_DFL);
-  for (int signal = 1; signal < NSIG; ++signal) {
-    if (signal != SIGPIPE && !is_ignored(signal)) std::signal(signal, SIG_DFL);
-  }
+  if (!inherited.ignores_sigpipe) std::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &inherited.mask, nullptr);
 }
 

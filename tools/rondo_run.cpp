@@ -91,14 +91,16 @@ int run_job(const Plan& plan) {
     std::optional<Attempt> attempt(std::in_place, plan, number, signals);
     const Attempt::Result result = attempt->run();
     const bool again = result.kind == Outcome::Kind::rank_failed && number < plan.options.max_restarts;
+    const int told = result.told_to_stop != 0 ? result.told_to_stop : signals.next_to_stop();
+    const Signals::Unheard unheard(signals);
     // Who leaves because nobody reads must not wait for the same reader.
     if (!result.leave_at_once || is_writable(STDERR_FILENO)) fmt::print(stderr, "{}", result.summary);
-    if (result.leave_at_once) ::_exit(again && result.told_to_stop != 0 ? 128 + result.told_to_stop : result.status);
+    if (result.leave_at_once) ::_exit(again && told != 0 ? 128 + told : result.status);
     attempt.reset();
     if (!again) return result.status;
-    if (const int signal = result.told_to_stop != 0 ? result.told_to_stop : signals.next_to_stop(); signal != 0) {
-      fmt::print(stderr, "rondo-run: told to stop by {}, so the ranks do not start again\n", signal_name(signal));
-      return 128 + signal;
+    if (told != 0) {
+      fmt::print(stderr, "rondo-run: told to stop by {}, so the ranks do not start again\n", signal_name(told));
+      return 128 + told;
     }
     fmt::print(stderr, "rondo-run: all ranks start again\n");
   }

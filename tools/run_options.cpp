@@ -72,7 +72,12 @@ Words split_words(const CLI::App& app, int argc, const char* const* argv) {
     const std::string& word = split.own.back();
     const bool value_attached = word.starts_with("--") ? word.find('=') != std::string::npos : word.size() > 2;
     if (word.starts_with("--") && word.ends_with('=')) {  // CLI11 would take the next word for its value
-      split.own.back().pop_back();
+      const std::string name = word.substr(0, word.size() - 1);
+      const CLI::Option* const named = app.get_option_no_throw(name);
+      if (named != nullptr && named->get_items_expected_max() == 0) {
+        throw LaunchError(fmt::format("option {}: got a value, wanted none", name));
+      }
+      split.own.back() = name;
       split.own.emplace_back();
       continue;
     }

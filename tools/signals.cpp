@@ -49,6 +49,12 @@ int Signals::next_to_stop() const {
   }
 }
 
+Signals::Unheard::Unheard(const Signals& signals) : signals_(signals) {
+  ::sigprocmask(SIG_UNBLOCK, &signals_.to_stop_, nullptr);
+}
+
+Signals::Unheard::~Unheard() { ::sigprocmask(SIG_BLOCK, &signals_.to_stop_, nullptr); }
+
 bool Signals::tells_to_stop(int signal) { return std::find(kToStop.begin(), kToStop.end(), signal) != kToStop.end(); }
 
 }  // namespace rondo::detail

@@ -22,6 +22,19 @@ class Signals {
 
   static bool tells_to_stop(int signal);
 
+  /// For as long as it lives, those that tell to stop do to the launcher what they do to any process: where it may wait
+  /// for a reader that does not read.
+  class Unheard {
+   public:
+    explicit Unheard(const Signals& signals);
+    ~Unheard();
+    Unheard(const Unheard&) = delete;
+    Unheard& operator=(const Unheard&) = delete;
+
+   private:
+    const Signals& signals_;
+  };
+
  private:
   sigset_t to_stop_{};
   Descriptor waiting_;

@@ -47,18 +47,19 @@ std::string list_ranks(const char* title, const std::vector<RankRecord>& ranks, 
 
 /// "  waited for others: rank 0 in recv from rank 1 with tag 7; ranks 1-3 in barrier() #2; rank 4 in no call": nothing
 /// where nobody did.
-std::string list_waits(const std::vector<std::string>& calls, const std::vector<RankRecord>& ranks) {
+std::string list_waits(const std::vector<std::optional<std::string>>& calls) {
   std::vector<std::pair<std::string, std::vector<int>>> by_call;
   std::vector<int> elsewhere;
   for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!calls[i]) continue;
     const int rank = static_cast<int>(i);
-    if (calls[i].empty()) {
-      if (ranks[i].end != End::own) elsewhere.push_back(rank);
+    if (calls[i]->empty()) {
+      elsewhere.push_back(rank);
       continue;
     }
     const auto same =
-        std::find_if(by_call.begin(), by_call.end(), [&](const auto& one) { return one.first == calls[i]; });
-    (same == by_call.end() ? by_call.emplace_back(calls[i], std::vector<int>()) : *same).second.push_back(rank);
+        std::find_if(by_call.begin(), by_call.end(), [&](const auto& one) { return one.first == *calls[i]; });
+    (same == by_call.end() ? by_call.emplace_back(*calls[i], std::vector<int>()) : *same).second.push_back(rank);
   }
   if (by_call.empty()) return {};
   std::string list;
@@ -174,10 +175,10 @@ std::string summarize(const Outcome& outcome, const std::vector<RankRecord>& ran
                          outcome.reason, std::strerror(outcome.error));
     case Outcome::Kind::timed_out:
       return fmt::format("rondo-run: not done after the --timeout of {}\n{}{}", facts.timeout,
-                         list_waits(outcome.waited, ranks), list_stopped());
+                         list_waits(outcome.waited), list_stopped());
     case Outcome::Kind::signalled:
       return fmt::format("rondo-run: stopped by {}\n{}{}", signal_name(outcome.signal),
-                         list_waits(outcome.waited, ranks), list_stopped());
+                         list_waits(outcome.waited), list_stopped());
     case Outcome::Kind::guardian_lost:
       return fmt::format("rondo-run: {}, so the job was ended\n", describe_guardian_end(outcome.guardian_end));
     case Outcome::Kind::output_failed:

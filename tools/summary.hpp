@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,9 @@ struct Outcome {
   int left_before = -1;  ///< rank_failed: who ended in the middle of the job, without a failure of its own
   std::string reason;    ///< what the first rank said of itself when it left, if it did; not_started: what failed
   OomKills oom_before, oom_after;
-  /// timed_out, signalled: by rank, in which call it waited for others until then; empty: in none.
-  std::vector<std::string> waited;
+  /// timed_out, signalled: by rank, in which call it waited for others until then; empty: in none, nothing: it had
+  /// ended.
+  std::vector<std::optional<std::string>> waited;
 };
 
 int exit_status(const Outcome& outcome, const std::vector<RankRecord>& ranks);

@@ -60,6 +60,7 @@ TEST_CASE("a command line that makes no sense is 125, and says what was wanted",
       {{"--bind-to", "", "true"}, "option --bind-to: got '', wanted none or core"},
       {{"-n"}, "option -n: its value is missing"},
       {{"-np"}, "option -np: its value is missing"},
+      {{"--no-prefix=", "true"}, "option --no-prefix: got a value, wanted none"},
       {{"-n", "2"}, "no program given"},
       {{}, "no program given"},
       {{

@@ -1,6 +1,10 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +56,21 @@ TEST_CASE("a signal that comes while nobody waits for one is kept, whether it te
     CHECK(signals.next() == 0);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_CASE("while signals are not heard, one that tells to stop ends the launcher", "[tools]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Signals signals;
+    ::raise(SIGTERM);
+    if (signals.next_to_stop() != SIGTERM) ::_exit(1);
+    const Signals::Unheard unheard(signals);
+    ::raise(SIGTERM);
+    ::_exit(2);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(describe_end(status) == "killed by SIGTERM");
 }
 
 TEST_CASE("the end of a process is told by name", "[tools]") {
@@ -111,6 +130,20 @@ TEST_CASE("a guardian that is lost is told by how it ended", "[tools]") {
   outcome.guardian_end = 125 << 8;
   CHECK(summarize(outcome, {}, facts, {}) ==
         "rondo-run: its guardian process exited with status 125, so the job was ended\n");
+}
+
+TEST_CASE("where ranks were is told of those that were there", "[tools]") {
+  const SummaryFacts facts{.program = "./train", .host = "here", .timeout = "9 s", .killed_after = ""};
+  const std::vector<RankRecord> ranks(5, {100, RankRecord::End::own, 0});
+  Outcome outcome;
+  outcome.kind = Outcome::Kind::timed_out;
+  outcome.waited = {"barrier() #2", "", std::nullopt, "barrier() #2", "recv from rank 2"};
+  CHECK(summarize(outcome, ranks, facts, {}) ==
+        "rondo-run: not done after the --timeout of 9 s\n"
+        "  waited for others: ranks 0 and 3 in barrier() #2; rank 4 in recv from rank 2; "
+        "rank 1 in no call, or not for a second\n");
+  outcome.waited = {"", std::nullopt};
+  CHECK(summarize(outcome, ranks, facts, {}) == "rondo-run: not done after the --timeout of 9 s\n");
 }
 
 TEST_CASE("one end by a signal is told as another, whoever sent it", "[tools]") {

@@ -1,7 +1,11 @@
 #include "runtime/blocked.hpp"
 
+#include <exception>
 #include <optional>
+#include <stdexcept>
+#include <vector>
 
+#include "runtime/operation.hpp"
 #include "tests/runtime/watched_rank.hpp"
 
 using namespace rondo::detail;
@@ -53,6 +57,34 @@ TEST_CASE("the hub hears of a thread that waits for a second, of whom it waits f
   CHECK(heard[0].number != 0);
 }
 
+TEST_CASE("of a call that is over the hub hears nothing, though its thread has not seen that yet",
+          "[runtime][blocked]") {
+  /// Its communicator has been destroyed since.
+  struct Over final : Waitable {
+    Over() : Waitable(0) {}
+    bool finished() const noexcept override { return true; }
+    std::exception_ptr error() const noexcept override { return nullptr; }
+    void expire(Time) override {}
+    void abandon() override {}
+    BlockedOn still_blocked_on() const override { throw std::logic_error("it looks into what is over"); }
+  };
+  WatchedRank rank;
+  const Over over;
+  const BlockedWhile blocked(rank.engine, [&] { return over.blocked_on(); });
+  rank.pass(12s);
+  CHECK(rank.heard().empty());
+}
+
+TEST_CASE("who waits for more ranks than the hub can hear of is under way", "[runtime][blocked]") {
+  WatchedRank rank;
+  const BlockedOn what{.call = "recv from any rank with tag 7", .ranks = std::vector<Notice::Awaited>(257, {1, 1})};
+  const BlockedWhile blocked(rank.engine, [&] { return what; });
+  rank.pass(1100ms);
+  const auto heard = rank.heard();
+  REQUIRE(heard.size() == 1);
+  CHECK(heard[0].awaited.empty());
+}
+
 TEST_CASE("who waits in a circle says so after 10 s, 20 s and so on, and not otherwise", "[runtime][blocked]") {
   WatchedRank rank;
   std::optional<BlockedOn> what = BlockedOn{.call = "recv from rank 1 with tag 7", .ranks = {{1, 1}}};
@@ -75,7 +107,7 @@ TEST_CASE("who waits in a circle says so after 10 s, 20 s and so on, and not oth
   rank.pass(10s);
   rank.tell(circle(blocked.number()));
   CHECK(rank.lines.size() == 2);
-  what->tells = false;
+  what->ranks.clear();  // it is under way
   rank.pass(20s);
   rank.tell(circle(blocked.number()));
   CHECK(rank.lines.size() == 2);

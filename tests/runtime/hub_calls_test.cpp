@@ -174,6 +174,15 @@ TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runti
     job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
     CHECK(told(job.ranks[0]).text ==
           "; ranks 12, 13 have not come to it; rank 13 gave up barrier() #2 of another communicator");
+    Notice waits = notice_of(Kind::waits);
+    waits.number = 1;
+    waits.text = "recv from rank 0";
+    job.ranks[3].tell(waits);
+    job.ranks[3].tell(failed(5, "a marker"));
+    CHECK(told(job.ranks[3]).text == "a marker");
+    CHECK(told(job.ranks[0]).text == "a marker");
+    job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
+    CHECK(told(job.ranks[0]).text == "; ranks 12, 13 have not come to it; rank 13 waits in recv from rank 0");
   }
   SECTION("but not who has gone on since") {
     Notice resumed = notice_of(Kind::resumed);

@@ -132,6 +132,8 @@ std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
   return running_.emplace_back(std::make_shared<Running>(std::move(copy)));
 }
 
+bool Copies::has_begun(const Running& running) noexcept { return running.queued || running.over; }
+
 std::shared_ptr<Copies::Running> Copies::mark(std::function<void(std::exception_ptr)> reached) {
   auto running = std::make_shared<Running>(Copy{});
   running->copy.ended = std::move(reached);

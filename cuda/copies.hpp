@@ -76,6 +76,8 @@ class Copies {
   class Running;
   /// Nothing is called back before `poll`.
   std::shared_ptr<Running> start(Copy copy);
+  /// It is queued, or over.
+  static bool has_begun(const Running& running) noexcept;
 
   /// For what its user queues there, up to the next mark. Throws CudaError.
   StreamHandle stream();

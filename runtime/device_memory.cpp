@@ -86,7 +86,7 @@ Allocation allocate_or_wait(Engine& engine, Progress::Entry& entry, std::size_t 
     return std::any_of(parked.begin(), parked.end(),
                        [&](const Allocation& allocation) { return is_released(engine, allocation); });
   };
-  for (bool freed = true;; free_parked(engine)) {
+  for (bool freed = true;;) {
     try {
       return engine.device().allocate(bytes, operation);
     } catch (const Error& error) {
@@ -97,6 +97,11 @@ Allocation allocate_or_wait(Engine& engine, Progress::Entry& entry, std::size_t 
     }
     drive_until(engine, entry, any_released);
     freed = any_released();
+    try {
+      free_parked(engine);
+    } catch (const CudaError& error) {
+      throw rondo::detail::error_of(error, operation);
+    }
   }
 }
 
@@ -149,7 +154,10 @@ void await(Engine& engine, Progress::Entry& entry, const Piece& piece, const Err
   const auto since = engine.clock().now();
   std::optional<rondo::detail::Time> died;
   const auto is_lost = [&] {
-    if (!engine.failure_seen() || !engine.device().waits_for_others()) return false;
+    if (!engine.failure_seen() || !engine.device().waits_for_others()) {
+      died.reset();
+      return false;
+    }
     if (!died) died = engine.clock().now();
     return engine.clock().now() - *died >= engine.patience(kUnmapAfterDeath);
   };

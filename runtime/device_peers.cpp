@@ -342,7 +342,7 @@ void DevicePeers::poll() {
       }
     }
     if (!remote.ends || remote.in_use()) continue;
-    if (!engine_.device().busy() && !engine_.device().may_wait()) close(rank, remote);
+    if (!engine_.device().may_wait()) close(rank, remote);
   }
 }
 

@@ -266,7 +266,12 @@ void RankDevice::write(const std::shared_ptr<DeviceBuffer>& buffer, std::span<co
 }
 
 void RankDevice::start(const std::shared_ptr<DeviceBuffer>& buffer, cuda::Copies::Copy copy, Ended ended) {
-  copy.ready = [this, buffer, also = std::move(copy.ready)] { return (!also || also()) && is_due(*buffer); };
+  // One after the other, also where the stream comes to the call between two looks: whoever orders by the last copy
+  // orders by all.
+  copy.ready = [this, buffer, before = std::weak_ptr(buffer->copy), also = std::move(copy.ready)] {
+    const auto previous = before.lock();
+    return (!previous || cuda::Copies::has_begun(*previous)) && (!also || also()) && is_due(*buffer);
+  };
   copy.given_up = [buffer, also = std::move(copy.given_up)] { return buffer->given_up || (also && also()); };
   copy.ended = std::move(ended);
   buffer->copy = opened_->copies.start(std::move(copy));

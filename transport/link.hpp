@@ -125,7 +125,7 @@ class Link {
   /// It was tried when the connection was made, and found to be no way: forbidden, or slower than to send.
   virtual bool pull_ruled_out() const noexcept { return false; }
   /// What a message that may be fetched tells beside its address. Nothing: nobody would hear of it if it were voided,
-  /// so that nothing may be fetched.
+  /// so that none of the host's memory may be fetched.
   virtual std::optional<std::uint64_t> pull_ticket() const noexcept { return std::nullopt; }
   /// Before memory that was offered is given back without having been fetched: no ticket from before is good any more.
   virtual void void_tickets() noexcept {}

@@ -53,7 +53,8 @@ class buffer {
 
   /// All elements from the host's memory, or to it, for those who have no cudaMemcpy at hand: after what was queued on
   /// the stream before, and blocks until it is done. Throws Errc::invalid_argument where there are not as many elements
-  /// on the host, Errc::cuda where the driver refuses.
+  /// on the host, Errc::cuda where the driver refuses, Errc::timed_out after RONDO_TIMEOUT, Errc::peer_failed where the
+  /// device may wait for a rank that has died.
   void copy_from(std::span<const T> host, CudaStream stream = nullptr) {
     detail::copy_from(memory_, size() * sizeof(T), std::as_bytes(host), stream);
   }

@@ -44,7 +44,7 @@ class RONDO_EXPORT Work {
   /// calls make further streams wait; a copy that fails on the device is logged. What is queued is not taken back, also
   /// where the other rank gives the message up. A message that goes through the host is copied once both streams have
   /// come to their calls, the last of it when all has come, or all but the last 2 MiB have left; so is one that is
-  /// copied directly while 32 others wait on the device. No stream ever waits for what the host has yet to queue, so it
+  /// copied directly while 4 others wait on the device. No stream ever waits for what the host has yet to queue, so it
   /// may be synchronised at any time. For an operation on memory of the host it waits as `wait` does. Throws
   /// Errc::invalid_argument, and the Work is valid then, while the stream is being captured into a graph.
   void wait_on(CudaStream stream);

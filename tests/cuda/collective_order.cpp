@@ -1,11 +1,13 @@
 // Collectives on devices that come in order: after what their streams had, before what those get, and one after the
 // other.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <random>
 #include <span>
 #include <thread>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/rounds.hpp"
 
 namespace rondo::testing {
 namespace {
@@ -228,10 +231,36 @@ void from_thread_to_thread(Communicator& world) {
   if (failure) std::rethrow_exception(failure);
 }
 
+/// What comes through the host in two pieces is read by a stream that came to the call some time in between.
+void pieces_in_a_row(Communicator& world) {
+  const DeviceUnderTest device(own_device(world)), at_once(own_device(world));
+  const std::size_t bytes = 2 * piece_bytes(world);
+  const cuda::buffer<std::byte> data(world, bytes);
+  std::minstd_rand delays(static_cast<unsigned>(world.rank()) + 1);
+  for (int round = 1; round <= rounds(400); ++round) {
+    const std::byte sent = static_cast<std::byte>(round % 100 + 1);
+    at_once.fill(address_of(data), bytes, world.rank() == 0 ? sent : std::byte{0});
+    barrier(world);
+    std::optional<HeldStream> held;
+    if (world.rank() == 1) held.emplace(device);
+    Work work = ibroadcast(world, data.span(stream_of(device)), 0);
+    std::jthread releaser([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(2000 + delays() % 1000));
+      held.reset();
+    });
+    work.wait_on(stream_of(device));
+    const std::vector<std::byte> got = device.content(address_of(data), bytes);
+    releaser.join();
+    require(got == std::vector(bytes, sent), "a piece is read before it is there");
+    barrier(world);
+  }
+}
+
 }  // namespace
 
 Acts collective_order() {
   return {
+      {"pieces-in-a-row", pieces_in_a_row},
       {"in-a-row-by-any", in_a_row_by_any},
       {"in-order-on-the-device", in_order_on_the_device},
       {"in-order-on-the-host", in_order_on_the_host},

@@ -4,6 +4,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -52,6 +53,23 @@ void late_stream(Communicator& world, int late) {
   check(device, buffer, 0, std::vector<std::byte>(kBytes, std::byte{1}), "nothing comes later");
   world.recv(buffer.span(), 0);
   check(device, buffer, 0, std::vector<std::byte>(kBytes, std::byte{2}), "the next message");
+}
+
+/// Rank 2 has dealt with rank 0, and leaves while that waits for a message that rank 1's stream has not come to.
+void leaves_beside(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  if (world.rank() == 2) return world.send(buffer.span(), 0);
+  if (world.rank() == 0) {
+    world.recv(buffer.span(), 2);
+    return void(world.recv(buffer.span(), 1));
+  }
+  std::optional<HeldStream> held(std::in_place, device);
+  Work sent = world.isend(buffer.span(stream_of(device)), 0);
+  char word = 0;
+  const Error error = refused(Errc::peer_failed, "recv: from rank 2", [&] { world.recv(std::span(&word, 1), 2); });
+  held.reset();
+  sent.wait();
 }
 
 /// Gives up a message as an exception does that unwinds its caller.
@@ -103,6 +121,7 @@ void given_up_before_the_receive(Communicator& world) {
 
 Acts message_given_up() {
   return {
+      {"leaves-beside", leaves_beside},
       {"given-up-before-the-receive", given_up_before_the_receive},
       {"sender-is-late", [](Communicator& world) { late_stream(world, 0); }},
       {"receiver-is-late", [](Communicator& world) { late_stream(world, 1); }},

@@ -187,6 +187,10 @@ TEST_CASE("a message that its sender gave up is not received", "[cuda][messages]
                  {"RONDO_TRANSPORT=" + transport, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
 }
 
+TEST_CASE("a rank leaves though another one that it has dealt with waits for a third", "[cuda][messages]") {
+  check_messages(3, "leaves-beside");
+}
+
 TEST_CASE("threads of a rank have messages at a time, and collectives on communicators of their own",
           "[cuda][messages]") {
   for (const std::string& seed : seeds(1, 2)) {

@@ -93,7 +93,7 @@ std::string Hub::listen_unix(const std::string& abstract_name) {
 }
 
 void Hub::watch_hosts() {
-  constexpr std::chrono::seconds kBetweenLooks{5};
+  constexpr std::chrono::seconds kBetweenLooks{1};
   silence_.expires_after(kBetweenLooks);
   silence_.async_wait(while_alive([this](asio::error_code failed) {
     if (failed || closing_) return;
@@ -101,7 +101,7 @@ void Hub::watch_hosts() {
     for (auto& [id, connection] : connections_) {
       if (host_is_silent(connection.stream.native_handle())) lost.push_back(id);
     }
-    for (const Id id : lost) drop(id, fmt::format("its host does not answer, for {} s", kSilenceSeconds));
+    for (const Id id : lost) drop(id, fmt::format("its host has not answered for {} s", kSilenceSeconds));
     watch_hosts();
   }));
 }

@@ -201,7 +201,7 @@ class Hub {
   std::list<Listener> listeners_;
   Id next_id_ = 1;
   asio::steady_timer deadline_;
-  asio::steady_timer silence_{context_};  ///< until the next look for hosts that are lost
+  asio::steady_timer silence_{context_};              ///< until the next look for hosts that are lost
   std::optional<std::chrono::nanoseconds> patience_;  ///< until that deadline, once somebody has joined
   std::map<int, asio::steady_timer> awaited_ends_;    ///< ranks whose end the launcher has not explained yet
   std::set<std::uint64_t> poisoned_;

@@ -177,8 +177,8 @@ std::string summarize(const Outcome& outcome, const std::vector<RankRecord>& ran
       return fmt::format("rondo-run: not done after the --timeout of {}\n{}{}", facts.timeout,
                          list_waits(outcome.waited), list_stopped());
     case Outcome::Kind::signalled:
-      return fmt::format("rondo-run: stopped by {}\n{}{}", signal_name(outcome.signal),
-                         list_waits(outcome.waited), list_stopped());
+      return fmt::format("rondo-run: stopped by {}\n{}{}", signal_name(outcome.signal), list_waits(outcome.waited),
+                         list_stopped());
     case Outcome::Kind::guardian_lost:
       return fmt::format("rondo-run: {}, so the job was ended\n", describe_guardian_end(outcome.guardian_end));
     case Outcome::Kind::output_failed:

@@ -43,8 +43,9 @@ void Blocked::tell(const BlockedOn& what) const {
 }
 
 void Blocked::take_circle(const std::string& calls) {
+  if (!std::exchange(notice_due_, false)) return;
   const BlockedOn what = on();
-  if (!std::exchange(notice_due_, false) || what.ranks.empty()) return;
+  if (what.ranks.empty()) return;
   engine_.log().warn("{}: waiting {}{}: a deadlock, unless another thread goes on", what.call,
                      seconds_text(engine_.clock().now() - *since_), calls);
 }

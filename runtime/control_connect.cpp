@@ -285,7 +285,8 @@ bool Control::try_address(const sockaddr* address, socklen_t length, const std::
   HubCall call = call_hub(address, length, terms(), key_, std::min(deadline_, called + config_.handshake_timeout));
   if (call.verdict == Verdict::accepted) {
     socket_ = std::move(call.socket);
-    end_when_host_is_lost(socket_.get(), true);
+    end_when_host_is_lost(socket_.get());
+    end_when_not_read(socket_.get());
     asio::ip::tcp::endpoint mine;
     auto size = static_cast<socklen_t>(mine.capacity());
     if (address->sa_family != AF_UNIX && ::getsockname(socket_.get(), mine.data(), &size) == 0) {

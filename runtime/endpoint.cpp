@@ -45,6 +45,10 @@ Descriptor open_listener(int family, const sockaddr* address, socklen_t length, 
   return socket;
 }
 
+void set(int socket, int level, int option, int value) noexcept {
+  (void)::setsockopt(socket, level, option, &value, sizeof value);
+}
+
 }  // namespace
 
 std::string to_string(const asio::ip::tcp::endpoint& endpoint) {
@@ -155,19 +159,16 @@ bool same_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == ::geteuid();
 }
 
-void end_when_host_is_lost(int socket, bool is_read) noexcept {
+void end_when_host_is_lost(int socket) noexcept {
   constexpr int kProbes = 3;
   constexpr int kApart = 5;
-  const auto set = [socket](int level, int option, int value) {
-    (void)::setsockopt(socket, level, option, &value, sizeof value);
-  };
-  set(SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(IPPROTO_TCP, TCP_KEEPIDLE, kSilenceSeconds - kProbes * kApart);
-  set(IPPROTO_TCP, TCP_KEEPINTVL, kApart);
-  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  // Where something is on its way, there are no probes.
-  if (is_read) set(IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceSeconds * 1000);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kSilenceSeconds - kProbes * kApart);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kApart);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
 }
+
+void end_when_not_read(int socket) noexcept { set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, kSilenceSeconds * 1000); }
 
 bool host_is_silent(int socket) noexcept {
   tcp_info now{};

@@ -48,11 +48,14 @@ asio::ip::tcp::endpoint bound_to(int socket);
 /// Who is at the other end of a Unix socket, as the kernel says: an abstract name can be taken by anybody on the host.
 bool same_user(int socket);
 
-/// Has a TCP connection end when nothing has been heard of its other host for so long: one that has lost its power,
-/// or the network, says nothing of that. Others it leaves as they are. `is_read`: whoever is there reads what comes, at
-/// any time; if not, the kernel would take that for silence, and `host_is_silent` tells while something is on its way.
+// A host that has lost its power, or the network, says nothing of that. What is no TCP connection is left as it is.
 inline constexpr int kSilenceSeconds = 25;
-void end_when_host_is_lost(int socket, bool is_read) noexcept;
+/// Has the connection end when nothing has been heard of its other host for so long while nothing was on its way there.
+void end_when_host_is_lost(int socket) noexcept;
+/// The same while something is on its way. Only where the other side reads what comes at any time: to the kernel one
+/// that does not is as silent.
+void end_when_not_read(int socket) noexcept;
+/// While something is on its way, whether nothing has been heard of the other host for so long.
 bool host_is_silent(int socket) noexcept;
 
 /// Fills in the address of an abstract Unix name and returns its length. Throws Error{bad_configuration}.

@@ -92,6 +92,7 @@ std::string Hub::listen_unix(const std::string& abstract_name) {
   return "unix:@" + abstract_name;
 }
 
+// A rank that computes reads nothing, so the kernel cannot tell.
 void Hub::watch_hosts() {
   constexpr std::chrono::seconds kBetweenLooks{1};
   silence_.expires_after(kBetweenLooks);
@@ -125,7 +126,7 @@ void Hub::accept(Listener& listener) {
         if (!failed && !closing_) arm_accept(listener);
       }));
     }
-    end_when_host_is_lost(socket.get(), false);  // a rank that computes reads nothing
+    end_when_host_is_lost(socket.get());
     if (auto name = remote_name(socket.get())) {
       add(socket.release(), *name);
     } else {

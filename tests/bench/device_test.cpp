@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/compare/child.hpp"
 #include "bench/operation.hpp"
 #include "bench/table.hpp"
+#include "tests/bench/benchmark_runs.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -17,11 +17,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-Outcome bench(const std::string& arguments, const std::string& variables = "") {
+Outcome bench_on_device(const std::string& arguments, const std::string& variables = "") {
   rondo::testing::is_stand_in();  // names it for those that this process starts
-  constexpr double kLongEnough = 120;
-  const std::string command = variables + " " + RONDO_BENCH + " " + arguments + " --device cuda";
-  return run_program({{"/bin/sh", "-c", command}, {}}, kLongEnough);
+  return run_shell(variables + " " + RONDO_BENCH + " " + arguments + " --device cuda");
 }
 
 /// The only result of a report.
@@ -44,7 +42,7 @@ TEST_CASE("every operation gives right results on devices", "[bench][cuda]") {
                "scatter --root 2", "gather --root 1", "all_gather", "reduce_scatter", "all_to_all");
   const TemporaryDirectory directory;
   const std::string json = directory / "report.json";
-  const Outcome outcome = bench(operation + " -n 3 --sizes 0,4,100K -i 6 -w 1 -t half --json " + json);
+  const Outcome outcome = bench_on_device(operation + " -n 3 --sizes 0,4,100K -i 6 -w 1 -t half --json " + json);
   INFO(operation << "\n" << outcome.output);
   REQUIRE(outcome.status == 0);
   const auto report = nlohmann::json::parse(std::ifstream(json));
@@ -59,7 +57,7 @@ TEST_CASE("every operation gives right results on devices", "[bench][cuda]") {
 TEST_CASE("every collective gives right results in place on devices", "[bench][cuda]") {
   const std::string operation = GENERATE(as<std::string>(), "all_reduce", "reduce --root 1", "broadcast",
                                          "scatter --root 1", "gather", "all_gather", "reduce_scatter", "all_to_all");
-  const Outcome outcome = bench(operation + " --in-place -n 3 --sizes 4,100K -i 6 -w 1");
+  const Outcome outcome = bench_on_device(operation + " --in-place -n 3 --sizes 4,100K -i 6 -w 1");
   INFO(operation << "\n" << outcome.output);
   CHECK(outcome.status == 0);
 }
@@ -69,7 +67,7 @@ TEST_CASE("a report on devices names the algorithm that ran", "[bench][cuda]") {
   const std::string json = directory / "report.json", rules = directory / "rules";
   std::ofstream(rules) << "reduce any 2-any one_host any sliced whole\n";
   const auto algorithm = [&](const std::string& arguments, const std::string& variables = "") {
-    const Outcome outcome = bench(arguments + " -n 2 --sizes 4K -i 1 --json " + json, variables);
+    const Outcome outcome = bench_on_device(arguments + " -n 2 --sizes 4K -i 1 --json " + json, variables);
     INFO(outcome.output);
     REQUIRE(outcome.status == 0);
     return result_in(json)["algorithm"].get<std::string>();
@@ -84,7 +82,7 @@ TEST_CASE("a report on devices names the algorithm that ran", "[bench][cuda]") {
 TEST_CASE("figures of devices are compared with that of copies", "[bench][cuda]") {
   const TemporaryDirectory directory;
   const std::string json = directory / "report.json";
-  const Outcome outcome = bench("all_reduce -n 2 --sizes 1M -i 5 --json " + json);
+  const Outcome outcome = bench_on_device("all_reduce -n 2 --sizes 1M -i 5 --json " + json);
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   CHECK_THAT(outcome.output,
@@ -107,7 +105,7 @@ TEST_CASE("figures of devices are compared with that of copies", "[bench][cuda]"
 TEST_CASE("the report says what way memory of devices takes", "[bench][cuda][stand-in]") {
   if (!rondo::testing::is_stand_in()) return;
   const auto head_with = [](const std::string& variables) {
-    const Outcome outcome = bench("latency -n 2 --sizes 4 -i 1", variables);
+    const Outcome outcome = bench_on_device("latency -n 2 --sizes 4 -i 1", variables);
     INFO(outcome.output);
     CHECK(outcome.status == 0);
     return outcome.output;
@@ -127,7 +125,7 @@ TEST_CASE("where the ways differ by pair, so does the report", "[bench][cuda][st
   const TemporaryDirectory directory;
   const std::string json = directory / "report.json";
   const Outcome outcome =
-      bench("all_gather -n 3 --sizes 4 -i 1 --json " + json, "FAKECUDA_DEVICES=2 FAKECUDA_PEERS=none");
+      bench_on_device("all_gather -n 3 --sizes 4 -i 1 --json " + json, "FAKECUDA_DEVICES=2 FAKECUDA_PEERS=none");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   CHECK_THAT(outcome.output,
@@ -145,8 +143,8 @@ TEST_CASE("what it costs to enqueue a call has no waiting for the device in it",
   if (!rondo::testing::is_stand_in()) return;
   const TemporaryDirectory directory;
   const std::string json = directory / "report.json";
-  const Outcome outcome = bench("all_gather -n 2 --sizes 100K --algorithm direct -w 0 -i 3 --no-check --json " + json,
-                                "FAKECUDA_COPY_MS=100");
+  const Outcome outcome = bench_on_device(
+      "all_gather -n 2 --sizes 100K --algorithm direct -w 0 -i 3 --no-check --json " + json, "FAKECUDA_COPY_MS=100");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   const auto result = result_in(json);
@@ -159,7 +157,8 @@ TEST_CASE("a message's call has no waiting for the other side in it", "[bench][c
   const TemporaryDirectory directory;
   const std::string json = directory / "report.json";
   // The answer lies on a device, from which it is copied before it is sent.
-  const Outcome outcome = bench("latency -n 2 --sizes 4 -w 0 -i 3 --no-check --json " + json, "FAKECUDA_COPY_MS=100");
+  const Outcome outcome =
+      bench_on_device("latency -n 2 --sizes 4 -w 0 -i 3 --no-check --json " + json, "FAKECUDA_COPY_MS=100");
   INFO(outcome.output);
   REQUIRE(outcome.status == 0);
   const auto result = result_in(json);
@@ -168,9 +167,9 @@ TEST_CASE("a message's call has no waiting for the other side in it", "[bench][c
 }
 
 TEST_CASE("without a driver the benchmark says why it has no devices", "[bench][cuda]") {
-  const Outcome outcome = bench("all_reduce -n 2", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1");
+  const Outcome outcome = bench_on_device("all_reduce -n 2", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1");
   CHECK(outcome.status == 3);
   CHECK_THAT(outcome.output,
              ContainsSubstring("rondo-bench: --device cuda: there is no CUDA driver: libno-such-driver"));
-  CHECK(bench("compare", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1").output == outcome.output);
+  CHECK(bench_on_device("compare", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1").output == outcome.output);
 }

@@ -55,6 +55,23 @@ void late_stream(Communicator& world, int late) {
   check(device, buffer, 0, std::vector<std::byte>(kBytes, std::byte{2}), "the next message");
 }
 
+/// Nobody knows of a message on a device whether it is matched, so it is none that keeps ranks waiting in a circle.
+void awaits_nobody(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  barrier(world);
+  if (world.rank() == 0) {
+    detail::Engine& engine = *CommunicatorAccess::engine(world);
+    const detail::Progress::Entry entry(engine.progress());
+    const detail::DeviceBytes bytes(buffer.span(stream_of(device)));
+    const detail::SendMessage message(*engine.find_group(detail::kWorldId), 1, Tag{}, ElementType::bytes,
+                                      {static_cast<const std::byte*>(bytes.data), bytes.size},
+                                      engine.device().begin(bytes, "a test"));
+    require(!message.done() && message.blocked_on().ranks.empty(), "it is under way");
+  }
+  barrier(world);
+}
+
 /// Rank 2 has dealt with rank 0, and leaves while that waits for a message that rank 1's stream has not come to.
 void leaves_beside(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
@@ -121,6 +138,7 @@ void given_up_before_the_receive(Communicator& world) {
 
 Acts message_given_up() {
   return {
+      {"awaits-nobody", awaits_nobody},
       {"leaves-beside", leaves_beside},
       {"given-up-before-the-receive", given_up_before_the_receive},
       {"sender-is-late", [](Communicator& world) { late_stream(world, 0); }},

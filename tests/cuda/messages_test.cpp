@@ -187,6 +187,8 @@ TEST_CASE("a message that its sender gave up is not received", "[cuda][messages]
                  {"RONDO_TRANSPORT=" + transport, "FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0"});
 }
 
+TEST_CASE("a message on a device that waits is no deadlock", "[cuda][messages]") { check_messages(2, "awaits-nobody"); }
+
 TEST_CASE("a rank leaves though another one that it has dealt with waits for a third", "[cuda][messages]") {
   check_messages(3, "leaves-beside");
 }

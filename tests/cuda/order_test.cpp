@@ -32,11 +32,7 @@ TEST_CASE("a collective comes after those before it over one that goes through t
 
 TEST_CASE("who waits on the device for what comes through the host in pieces has all of them",
           "[cuda][collectives][stand-in]") {
-  if (!is_stand_in()) return;
-  const auto ended = run_ranks(COLLECTIVE_RANK, 2, "pieces-in-a-row",
-                               {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "TEST_PIECE_BYTES=4096"});
-  INFO(ended.out << ended.err);
-  CHECK(ended.status == 0);
+  if (is_stand_in()) check_ranks(COLLECTIVE_RANK, 1, "pieces-in-a-row", {"FAKECUDA_FAIL=cuEventQuery:1:600"});
 }
 
 TEST_CASE("what a stream waits for does not keep another thread from the next collective", "[cuda][collectives]") {

@@ -118,6 +118,8 @@ TEST_CASE("a call is told to those whom it waits for and who are not stuck in th
     CHECK(notice.communicator == 9);
     CHECK(notice.number == 7);
     CHECK(notice.call.collective == rondo::Collective::broadcast);
+    const int member = rank == &job.ranks[1] ? 11 : 12;
+    CHECK(notice.awaited == std::vector<Notice::Awaited>{{member, member - 10}});  // of the others it need not hear
   }
   job.ranks[1].tell(stalled(7, rondo::Collective::broadcast, {{12, 2}}));
   job.ranks[2].expect<Notice>();

@@ -27,6 +27,33 @@ using namespace rondo;
 using namespace rondo::testing;
 using namespace std::chrono_literals;
 
+TEST_CASE("a collective that waits is no deadlock", "[runtime][progress]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  run_ranks(
+      2,
+      [](Communicator& world) {
+        std::vector<int> data(1000);
+        int go = 0;
+        if (world.rank() == 1) {
+          world.recv(std::span(&go, 1), 0);
+          return all_reduce(world, std::span(data), sum);
+        }
+        Work work = iall_reduce(world, std::span(data), sum);
+        {
+          detail::Engine& engine = *CommunicatorAccess::engine(world);
+          const detail::Progress::Entry entry(engine.progress());
+          const detail::Operation* const waits = engine.find_group(detail::kWorldId)->oldest_operation();
+          require(waits != nullptr, "it waits");
+          const detail::BlockedOn what = waits->blocked_on();
+          require(what.call.starts_with("all_reduce(") && what.ranks.empty(), "among others it may be under way");
+        }
+        world.send(std::span(&go, 1), 1);
+        work.wait();
+      },
+      config);
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

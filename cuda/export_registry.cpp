@@ -54,8 +54,9 @@ ExportRegistry::Live::iterator ExportRegistry::end(Live::iterator region) {
   return live_.erase(region);
 }
 
-std::vector<ExportRegistry::Unmap> ExportRegistry::retire(const PointerFacts& memory) {
-  end_overlapping(memory.base, memory.bytes);
+std::vector<ExportRegistry::Unmap> ExportRegistry::retire(Address base, std::uint64_t bytes) {
+  retired_.insert(base);
+  end_overlapping(base, bytes);
   return std::exchange(unsent_, {});
 }
 

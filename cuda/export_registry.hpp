@@ -43,8 +43,11 @@ class ExportRegistry {
   /// come with the next exposure.
   Exposure expose(int peer, const PointerFacts& memory, Address address);
 
-  /// The allocation is about to be freed: ends its region, if it has one. Free it once `is_closed` says so.
-  std::vector<Unmap> retire(const PointerFacts& memory);
+  /// The allocation is about to be freed: ends its region, if it has one. Free it once `is_closed` says so; nothing of
+  /// it is to be exposed until it is `released`.
+  std::vector<Unmap> retire(Address base, std::uint64_t bytes);
+  bool is_retired(Address base) const { return retired_.contains(base); }
+  void released(Address base) { retired_.erase(base); }
   /// Nobody maps, or is about to map, what lies in this range and has ended.
   bool is_closed(Address base, std::uint64_t bytes) const;
   /// Nor what has not ended.
@@ -74,6 +77,7 @@ class ExportRegistry {
   Live live_;
   std::map<RegionId, Region> ended_;  ///< and not closed yet by those in `known_by`
   std::vector<Unmap> unsent_;
+  std::set<Address> retired_;  ///< and not released
   RegionId last_id_ = 0;
 };
 

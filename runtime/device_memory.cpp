@@ -48,27 +48,6 @@ void drive_until(Engine& engine, Progress::Entry& entry, const Condition& is_so,
   while (!over()) engine.progress().until(entry, over, engine.clock().now() + kLook);
 }
 
-/// All others have unmapped it, and the device has come to the end of what may wait for them: to free anything waits
-/// for all of it, without hearing of anybody's death.
-bool is_released(Engine& engine, const Allocation& allocation) {
-  return engine.device_peers().is_closed(allocation) && engine.device().drained();
-}
-
-/// Frees what was given up, as far as that can be now.
-void free_parked(Engine& engine) {
-  std::vector<Allocation>& parked = engine.device().parked();
-  for (std::size_t i = 0; i < parked.size() && engine.device().drained();) {
-    const Allocation allocation = parked[i];
-    if (!engine.device_peers().is_closed(allocation)) {
-      ++i;
-      continue;
-    }
-    parked.erase(parked.begin() + static_cast<std::ptrdiff_t>(i));
-    engine.device_peers().retired(allocation);
-    engine.device().free(allocation);
-  }
-}
-
 /// Gives up what collectives took for a while and nobody uses.
 void park_scratch(Engine& engine) {
   rondo::detail::RankDevice::Opened* const device = engine.device().opened();
@@ -84,7 +63,7 @@ Allocation allocate_or_wait(Engine& engine, Progress::Entry& entry, std::size_t 
   const std::vector<Allocation>& parked = engine.device().parked();
   const auto any_released = [&] {
     return std::any_of(parked.begin(), parked.end(),
-                       [&](const Allocation& allocation) { return is_released(engine, allocation); });
+                       [&](const Allocation& allocation) { return engine.device().is_released(allocation); });
   };
   for (bool freed = true;;) {
     try {
@@ -98,7 +77,7 @@ Allocation allocate_or_wait(Engine& engine, Progress::Entry& entry, std::size_t 
     drive_until(engine, entry, any_released);
     freed = any_released();
     try {
-      free_parked(engine);
+      engine.device().free_parked();
     } catch (const CudaError& error) {
       throw rondo::detail::error_of(error, operation);
     }
@@ -117,15 +96,16 @@ struct Owner {
     try {
       Progress::Entry entry(engine->progress());
       engine->device_peers().retire(allocation);
-      const auto released = [this] { return is_released(*engine, allocation); };
+      const auto released = [this] { return engine->device().is_released(allocation); };
       if (frees) {
         engine->device().parked().push_back(allocation);
         drive_until(*engine, entry, released, kUnmapSoon);
-        free_parked(*engine);
+        engine->device().free_parked();
       } else {
         drive_until(*engine, entry, released);
-        engine->device_peers().retired(allocation);
-        if (!engine->device_peers().is_closed(allocation))
+        auto& exports = engine->device().opened()->exports;
+        exports.released(allocation.address);
+        if (!exports.is_closed(allocation.address, allocation.bytes))
           engine->log().warn("{} bytes of the device are still mapped by others", allocation.bytes);
       }
     } catch (const std::exception& error) {

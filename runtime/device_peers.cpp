@@ -82,7 +82,7 @@ DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory
     return {};
   }
   // Who is gone would never say that it has closed it.
-  if (engine_.peer(world_rank).gone() || retiring_.contains(memory.base)) return {};
+  if (engine_.peer(world_rank).gone() || device().exports.is_retired(memory.base)) return {};
   if (!has_events()) return {};
   if (!memory.exportable) {
     stage_instead(memory.kind == cuda::PointerFacts::Kind::managed ? "it is managed, wanted memory of cuMemAlloc"
@@ -109,15 +109,7 @@ void DevicePeers::send_unmaps(const std::vector<cuda::ExportRegistry::Unmap>& un
 }
 
 void DevicePeers::retire(const RankDevice::Allocation& allocation) {
-  retiring_.insert(allocation.address);
-  cuda::PointerFacts memory;
-  memory.base = allocation.address;
-  memory.bytes = allocation.bytes;
-  send_unmaps(device().exports.retire(memory));
-}
-
-bool DevicePeers::is_closed(const RankDevice::Allocation& allocation) const {
-  return device().exports.is_closed(allocation.address, allocation.bytes);
+  send_unmaps(device().exports.retire(allocation.address, allocation.bytes));
 }
 
 // What this rank knows of others.

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,11 +43,8 @@ class DevicePeers {
   /// Tells a rank, ahead of whatever is sent to it next, all that it must know to map `address`. Nowhere: it could not,
   /// which the log says.
   DevicePlace expose(int world_rank, const cuda::PointerFacts& memory, cuda::Address address);
-  /// Others shall close this allocation, and nothing of it is exposed until `retired`; `is_closed` tells when they
-  /// have.
+  /// Others shall close this allocation, and nothing of it is exposed until it is freed, or kept after all.
   void retire(const RankDevice::Allocation& allocation);
-  bool is_closed(const RankDevice::Allocation& allocation) const;
-  void retired(const RankDevice::Allocation& allocation) { retiring_.erase(allocation.address); }
 
   // What this rank knows of others.
   /// So many bytes at a place of theirs. Nothing: it cannot be reached, which the log says, or not yet, as what lies
@@ -147,7 +143,6 @@ class DevicePeers {
 
   Engine& engine_;
   std::map<int, Remote> remotes_;
-  std::set<cuda::Address> retiring_;
 };
 
 }  // namespace rondo::detail

@@ -53,19 +53,13 @@ RankDevice::~RankDevice() {
   if (stuck_ || kept_for_others_) leave_to_driver(std::shared_ptr<Opened>(std::move(opened_)));
 }
 
-void RankDevice::end_region(const Allocation& allocation) {
-  cuda::PointerFacts memory;
-  memory.base = allocation.address;
-  memory.bytes = allocation.bytes;
-  (void)opened_->exports.retire(memory);
-}
-
 void RankDevice::free_the_rest() noexcept {
   const cuda::Current current(opened_->context, std::nothrow);
   if (!current) return;
   for (const auto& [bytes, address] : std::exchange(opened_->scratch, {})) {
     parked_.push_back({address, bytes});
-    end_region({address, bytes});
+    // Everybody has been told to close all that is this rank's.
+    (void)opened_->exports.retire(address, bytes);
   }
   // Nobody could act on an error.
   for (const Allocation& allocation : parked_) {
@@ -353,6 +347,23 @@ RankDevice::Allocation RankDevice::find(const DeviceBytes& bytes, const char* op
     return {memory.base, memory.bytes};
   } catch (const cuda::CudaError& error) {
     throw error_of(error, operation);
+  }
+}
+
+bool RankDevice::is_released(const Allocation& allocation) noexcept {
+  return opened_->exports.is_closed(allocation.address, allocation.bytes) && drained();
+}
+
+void RankDevice::free_parked() {
+  for (std::size_t i = 0; i < parked_.size();) {
+    const Allocation allocation = parked_[i];
+    if (!is_released(allocation)) {
+      ++i;
+      continue;
+    }
+    parked_.erase(parked_.begin() + static_cast<std::ptrdiff_t>(i));
+    opened_->exports.released(allocation.address);
+    free(allocation);
   }
 }
 

@@ -144,10 +144,13 @@ class RankDevice {
   Allocation allocate(std::size_t bytes, const char* operation);
   /// The allocation in which this lies. Throws Error, naming the operation.
   Allocation find(const DeviceBytes& bytes, const char* operation);
-  /// Throws CudaError.
-  void free(const Allocation& allocation);
-  /// What its owner has given up, and is freed once others are done with it, at the end of this at the latest.
+  /// All others have unmapped what was retired, and the device has come to the end of what may wait for them: to free
+  /// anything waits for all of it, without hearing of anybody's death.
+  bool is_released(const Allocation& allocation) noexcept;
+  /// What its owner has given up, and is freed once it is released, at the end of this at the latest.
   std::vector<Allocation>& parked() noexcept { return parked_; }
+  /// Frees of that what can be freed now. Throws CudaError.
+  void free_parked();
 
   /// What there is once there is a device.
   struct Opened {
@@ -223,10 +226,10 @@ class RankDevice {
   Allocation take_scratch(std::size_t bytes);
   /// Nothing: no memory is left. Throws CudaError.
   std::optional<Allocation> take_if_there(std::size_t bytes);
+  /// Throws CudaError.
+  void free(const Allocation& allocation);
   /// As far as nothing need be waited for. Throws CudaError.
   void free_unmapped_scratch();
-  /// When everybody has been told to close all that is this rank's.
-  void end_region(const Allocation& allocation);
   /// What nobody needs any more, but for what others still map.
   void free_the_rest() noexcept;
   Opened& open_for(const cuda::PointerFacts& memory, const cuda::Driver& driver, const char* operation);

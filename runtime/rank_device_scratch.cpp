@@ -35,6 +35,7 @@ RankDevice::Allocation RankDevice::take_scratch(std::size_t bytes) {
   if (const auto found = kept.find(rounded); found != kept.end()) return reuse(found);
   if (const auto taken = take_if_there(rounded)) return *taken;
   if (const auto larger = kept.lower_bound(bytes); larger != kept.end()) return reuse(larger);
+  free_parked();
   free_unmapped_scratch();
   if (const auto taken = take_if_there(rounded)) return *taken;
   return take(bytes);

@@ -98,7 +98,7 @@ void sharer(const Handles&) {
     } else if (what == "last") {
       say(std::to_string(std::to_integer<int>(device.content(memory->address() + memory->bytes() - 1, 1)[0])));
     } else if (what == "retire") {
-      say(std::to_string(registry.retire(memory->facts()).at(0).region));
+      say(std::to_string(registry.retire(memory->address(), memory->bytes()).at(0).region));
     } else if (what == "closed") {
       registry.closed(0, static_cast<RegionId>(number));
       const bool closed = registry.is_closed(memory->address(), memory->bytes());

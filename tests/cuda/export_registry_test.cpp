@@ -95,7 +95,7 @@ TEST_CASE("memory may be freed when all who knew its region have closed it", "[c
   const RegionId region = test.expose(0, facts).region;
   test.expose(1, facts);
   test.expose(2, facts);
-  const auto told = test.registry.retire(facts);
+  const auto told = test.registry.retire(facts.base, facts.bytes);
   CHECK(told == std::vector{Unmap{0, region}, Unmap{1, region}, Unmap{2, region}});
   const auto closed = [&] { return test.registry.is_closed(facts.base, facts.bytes); };
   CHECK(!closed());
@@ -111,8 +111,12 @@ TEST_CASE("memory may be freed when all who knew its region have closed it", "[c
 TEST_CASE("an allocation that nobody was told of may be freed at once", "[cuda][export_registry]") {
   Registry test;
   const PointerFacts facts = test.allocation(0, kMiB, 1);
-  CHECK(test.registry.retire(facts).empty());
+  CHECK_FALSE(test.registry.is_retired(facts.base));
+  CHECK(test.registry.retire(facts.base, facts.bytes).empty());
   CHECK(test.registry.is_closed(facts.base, facts.bytes));
+  CHECK(test.registry.is_retired(facts.base));
+  test.registry.released(facts.base);
+  CHECK_FALSE(test.registry.is_retired(facts.base));
 }
 
 TEST_CASE("an allocation is unknown until a peer is told of it, and again when all have closed it",
@@ -124,7 +128,7 @@ TEST_CASE("an allocation is unknown until a peer is told of it, and again when a
   const RegionId region = test.expose(0, facts).region;
   CHECK_FALSE(is_unknown());
   CHECK(test.registry.is_unknown(other.base, other.bytes));
-  (void)test.registry.retire(facts);
+  (void)test.registry.retire(facts.base, facts.bytes);
   CHECK_FALSE(is_unknown());
   test.registry.closed(0, region);
   CHECK(is_unknown());
@@ -138,7 +142,7 @@ TEST_CASE("a peer that is gone is told nothing, and one that comes again everyth
   test.registry.forget(1);
   CHECK(test.expose(1, facts).description);
   test.registry.forget(1);
-  CHECK(test.registry.retire(facts) == std::vector{Unmap{0, region}});
+  CHECK(test.registry.retire(facts.base, facts.bytes) == std::vector{Unmap{0, region}});
 }
 
 TEST_CASE("answers that nobody asked for are errors", "[cuda][export_registry]") {
@@ -146,7 +150,7 @@ TEST_CASE("answers that nobody asked for are errors", "[cuda][export_registry]")
   const PointerFacts facts = test.allocation(0, kMiB, 1);
   const RegionId region = test.expose(0, facts).region;
   CHECK_THROWS_AS(test.registry.closed(0, region), RegionError);
-  test.registry.retire(facts);
+  test.registry.retire(facts.base, facts.bytes);
   CHECK_THROWS_AS(test.registry.closed(1, region), RegionError);
   CHECK_THROWS_AS(test.registry.closed(0, region + 1), RegionError);
   test.registry.closed(0, region);

@@ -293,6 +293,28 @@ void no_memory_for_scratch(Communicator& world) {
   require(kept.size() == 1 && is_kept(6 * kMega), "what is kept is freed for one of no more than is wanted");
 }
 
+/// There is none, by injection, from the third allocation on, while memory that was given up beside a stream that is late
+/// has not been freed.
+void parked_memory_for_scratch(Communicator& world) {
+  const DeviceUnderTest device(own_device(world));
+  const Buffer buffer(world, 5000);
+  auto given_up = std::make_optional<Buffer>(world, 5000);
+  detail::Engine& engine = *CommunicatorAccess::engine(world);
+  {
+    HeldStream held(device);
+    Work sent = world.isend(buffer.span(stream_of(device)), 0);
+    given_up.reset();
+    held.let_go();
+    world.recv(buffer.span(), 0);
+    sent.wait();
+  }
+  const detail::Progress::Entry entry(engine.progress());
+  detail::RankDevice& own = engine.device();
+  require(own.parked().size() == 1, "what is freed later");
+  (void)own.scratch(1);
+  require(own.parked().empty(), "freed when there was no memory left");
+}
+
 /// Two of the calls that a send begins with, by injection.
 void begin_fails(Communicator& world, const std::string& function) {
   const Buffer buffer(world, 5000);
@@ -352,6 +374,7 @@ Acts message_failures() {
       {"side-is-not-told", side_is_not_told},
       {"no-memory", no_memory},
       {"no-memory-for-scratch", no_memory_for_scratch},
+      {"parked-memory-for-scratch", parked_memory_for_scratch},
       {"stream-is-not-told", [](Communicator& world) { begin_fails(world, "cuStreamIsCapturing"); }},
       {"record-fails", [](Communicator& world) { begin_fails(world, "cuEventRecord"); }},
       {"no-driver", no_driver},

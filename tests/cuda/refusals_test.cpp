@@ -211,6 +211,7 @@ TEST_CASE("what the driver refuses at the call is an error that knows the functi
   if (!is_stand_in()) return;
   check_ranks(MESSAGE_RANK, 1, "no-memory", {"FAKECUDA_FAIL=cuMemAlloc:1:2"});
   check_ranks(MESSAGE_RANK, 1, "no-memory-for-scratch", {"FAKECUDA_FAIL=cuMemAlloc:4:2", "FAKECUDA_FAIL_TIMES=3"});
+  check_ranks(MESSAGE_RANK, 1, "parked-memory-for-scratch", {"FAKECUDA_FAIL=cuMemAlloc:3:2"});
   check_ranks(MESSAGE_RANK, 1, "stream-is-not-told", {"FAKECUDA_FAIL=cuStreamIsCapturing:1:2"});
   check_ranks(MESSAGE_RANK, 1, "record-fails", {"FAKECUDA_FAIL=cuEventRecord:1:2"});
 }

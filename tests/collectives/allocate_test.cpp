@@ -17,6 +17,7 @@
 #include "tests/collectives/harmonic.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 using namespace rondo;
 using namespace rondo::testing;
@@ -165,8 +166,8 @@ TEST_CASE("collectives on buffers that all ranks map give what they give on othe
             if (wanted.empty()) wanted.assign(out.begin(), out.end());
             const std::string what = fmt::format("{}, buffers {}{}", call.name, static_cast<int>(where),
                                                  past_caches ? ", past the caches" : "");
-            require(equal(out, wanted), what);
-            require(equal(in, mine), what + ": the input");
+            require(same_bits(out, wanted), what);
+            require(same_bits(in, mine), what + ": the input");
             std::fill(in.begin(), in.end(), 1e9F);  // it is the caller's again
           };
           for (const Where where :
@@ -197,7 +198,7 @@ TEST_CASE("collectives in one mapped buffer give what they give in an ordinary o
             const auto data = places.input(mine.size());
             std::copy(mine.begin(), mine.end(), data.begin());
             call.run(world, data);
-            require(equal(meant(call, world, root, data), meant(call, world, root, wanted)),
+            require(same_bits(meant(call, world, root, data), meant(call, world, root, wanted)),
                     call.name + " in place, buffers " + std::to_string(static_cast<int>(where)));
             std::fill(data.begin(), data.end(), 1e9F);
           };
@@ -220,7 +221,7 @@ TEST_CASE("blocks of all lengths, none among them, are read out of mapped buffer
       std::copy(mine.begin(), mine.end(), in.begin());
       const auto check = [&](std::size_t begin, int rank) {
         const auto wanted = harmonic(rank, counts[static_cast<std::size_t>(rank)]);
-        return equal(out.subspan(begin, wanted.size()), wanted);
+        return same_bits(out.subspan(begin, wanted.size()), wanted);
       };
       std::fill(out.begin(), out.end(), 0.0F);
       all_gather(world, std::span<const float>(in), out, counts);
@@ -251,16 +252,16 @@ TEST_CASE("messages of buffers that all ranks map arrive whole, also when one ha
       const auto data = mapped.span().subspan(begin, kBlock);
       std::ranges::copy(harmonic(world.rank() + static_cast<int>(begin), kBlock), data.begin());
       world.sendrecv(data, right, std::span(received), left);
-      require(equal(received, harmonic(left + static_cast<int>(begin), kBlock)), "to another");
+      require(same_bits(received, harmonic(left + static_cast<int>(begin), kBlock)), "to another");
       world.sendrecv(data, world.rank(), std::span(received), world.rank());
-      require(equal(received, data), "to itself");
+      require(same_bits(received, data), "to itself");
     }
     std::vector<float> own = harmonic(world.rank(), kBlock);
     if (world.rank() == 1) mapped = {};
     const auto data = world.rank() == 1 ? std::span(own) : mapped.span().first(kBlock);
     std::ranges::copy(own, data.begin());
     world.sendrecv(data, right, std::span(received), left);
-    require(equal(received, harmonic(left, kBlock)), "to one that has given the buffer up");
+    require(same_bits(received, harmonic(left, kBlock)), "to one that has given the buffer up");
   });
 }
 
@@ -278,14 +279,14 @@ TEST_CASE("buffers that all ranks map are reduced without a copy, to the same bi
         const auto in = mapped.span().subspan(begin, count);
         std::copy(mine.begin(), mine.end(), in.begin());
         all_reduce(world, in, target.span().first(count), sum);
-        require(equal(wanted, target.span().first(count)), "apart");
-        require(equal(mine, in), "the input");
+        require(same_bits(wanted, target.span().first(count)), "apart");
+        require(same_bits(mine, in), "the input");
         all_reduce(world, in, sum);
-        require(equal(wanted, in), "in place");
+        require(same_bits(wanted, in), "in place");
         std::vector<float> ordinary = mine;
         if (world.rank() == 0) std::copy(mine.begin(), mine.end(), in.begin());
         all_reduce(world, world.rank() == 0 ? in : std::span(ordinary), sum);
-        require(equal(wanted, world.rank() == 0 ? in : std::span(ordinary)),
+        require(same_bits(wanted, world.rank() == 0 ? in : std::span(ordinary)),
                 "one rank's buffer mapped, the others' not");
       }
     });

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
-#include <span>
 #include <vector>
 
 namespace rondo::testing {
@@ -13,11 +11,6 @@ inline std::vector<float> harmonic(int rank, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     data[i] = 1.0F / static_cast<float>(i + 1 + 7 * static_cast<std::size_t>(rank));
   return data;
-}
-
-/// The same bits. (Element by element it would be most of the time of these tests under a sanitizer.)
-inline bool equal(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 /// Elements: long enough to be read where they are, whatever the operation.

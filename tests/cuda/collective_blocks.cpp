@@ -1,7 +1,6 @@
 // Collectives on devices' memory: by counts, many at a time, in groups.
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/virtual_memory.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 namespace rondo::testing {
 namespace {
@@ -310,8 +310,7 @@ void misaligned(Communicator& world) {
   for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::ring}) {
     device.write(address_of(data) + skew, std::as_bytes(std::span(ones)));
     all_reduce(world, device_span<float>(begin, kCount, stream_of(device)), sum, {algorithm});
-    const auto got = device.content(address_of(data) + skew, kCount * sizeof(float));
-    require(std::memcmp(got.data(), wanted.data(), got.size()) == 0, "a sum of ones");
+    require(same_bits(device.content(address_of(data) + skew, kCount * sizeof(float)), wanted), "a sum of ones");
   }
 }
 
@@ -334,7 +333,7 @@ void unmappable(Communicator& world) {
       broadcast(world, in, 0);
       broadcast(world, host, 0);
       const auto got = device.content(cuda::address_of(in.data()), kCount * sizeof(std::int64_t));
-      require(std::memcmp(got.data(), host.data(), got.size()) == 0, "a broadcast of memory that cannot be mapped");
+      require(same_bits(got, host), "a broadcast of memory that cannot be mapped");
     }
   }
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 namespace rondo::testing {
 
@@ -33,9 +33,7 @@ class Both {
   std::span<T> host() { return host_; }
   device_span<T> device() { return memory_.span(stream_of(device_)); }
   void check(const char* what) {
-    const auto wanted = std::as_bytes(std::span(host_));
-    const auto got = device_.content(address(), wanted.size());
-    require(wanted.empty() || std::memcmp(got.data(), wanted.data(), wanted.size()) == 0, what);
+    require(same_bits(device_.content(address(), std::span(host_).size_bytes()), host_), what);
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "tests/cuda/device_ranks.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/lacks_kernels.hpp"
 #include "tests/process/failure.hpp"
 
 // Rank 1 is killed while a copy between devices' memory is under way, which takes much longer than the others may take
@@ -13,6 +14,7 @@ using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 using rondo::testing::is_stand_in;
+using rondo::testing::lacks_kernels;
 
 namespace {
 
@@ -111,7 +113,7 @@ TEST_CASE("a rank that is killed in the middle of a collective's copies fails th
 
 TEST_CASE("a rank that is killed with the others' kernels queued fails them at once, and they come to an end",
           "[cuda][death]") {
-  if (!HAS_KERNELS) return;
+  if (lacks_kernels()) return;
   const std::string act = GENERATE("all-reduce-mapped", "all-reduce-by-messages");
   auto words = words_for(3, {DEATH_RANK, act}, {});
   // Without a sanitizer they are done before the launcher would kill them.

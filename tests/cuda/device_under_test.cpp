@@ -36,6 +36,8 @@ bool is_stand_in() {
   return find_driver_function("rondo_stand_in") != nullptr;
 }
 
+bool has_kernels() { return !cuda::kernel_image().empty(); }
+
 DeviceMemory::DeviceMemory(const cuda::PrimaryContext& context, std::size_t bytes) : context_(context), bytes_(bytes) {
   const cuda::Current current(context);
   context.driver().must(cuda::CudaFacts{.peer = -1, .bytes = bytes}, context.driver().cuMemAlloc, &address_, bytes);

@@ -20,6 +20,9 @@ std::string why_no_driver();
 /// Whether that is the stand-in, whose strictness and addresses no real driver has.
 bool is_stand_in();
 
+/// Whether rondo was built with kernels, of which sums on devices are made.
+bool has_kernels();
+
 /// One function that rondo's own table has not.
 template <typename Function>
 Function* driver_function(const char* name);

@@ -11,6 +11,7 @@
 #include "tests/cuda/acts.hpp"
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 namespace rondo::testing {
 
@@ -44,8 +45,7 @@ inline void put(const DeviceUnderTest& device, const Buffer& buffer, std::size_t
 
 inline void check(const DeviceUnderTest& device, const Buffer& buffer, std::size_t offset,
                   const std::vector<std::byte>& wanted, const char* what) {
-  const auto content = device.content(address_of(buffer) + offset, wanted.size());
-  require(content.empty() || std::memcmp(content.data(), wanted.data(), content.size()) == 0, what);
+  require(same_bits(device.content(address_of(buffer) + offset, wanted.size()), wanted), what);
 }
 
 /// The stream of rondo's own, on which messages are copied.

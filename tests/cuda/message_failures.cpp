@@ -15,6 +15,7 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 namespace rondo::testing {
 namespace {
@@ -226,7 +227,7 @@ void copy_is_late(Communicator& world) {
   }
   device.stream.synchronize();
   buffer.copy_to(host, stream_of(device));
-  require(host == wanted, "nothing comes later");
+  require(same_bits(host, wanted), "nothing comes later");
 }
 
 /// Rank 1 tells where rank 0 may write, which is nowhere.
@@ -293,8 +294,8 @@ void no_memory_for_scratch(Communicator& world) {
   require(kept.size() == 1 && is_kept(6 * kMega), "what is kept is freed for one of no more than is wanted");
 }
 
-/// There is none, by injection, from the third allocation on, while memory that was given up beside a stream that is late
-/// has not been freed.
+/// There is none, by injection, from the third allocation on, while memory that was given up beside a stream that is
+/// late has not been freed.
 void parked_memory_for_scratch(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   const Buffer buffer(world, 5000);

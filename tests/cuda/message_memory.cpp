@@ -17,6 +17,7 @@
 #include "tests/cuda/virtual_memory.hpp"
 #include "tests/support/process_end.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 namespace rondo::testing {
 namespace {
@@ -38,7 +39,7 @@ void on_either_side(Communicator& world) {
   require(!any_span(out.data(), 0).on_device(), "nothing is nobody's");
 
   require(world.sendrecv(on_device, right, into_host, left).bytes == kBytes, "the status");
-  require(host == wanted, "any device to any host");
+  require(same_bits(host, wanted), "any device to any host");
   std::fill(host.begin(), host.end(), std::byte{0});
   world.sendrecv(on_host, right, into_device, left);
   check(device, in, 0, wanted, "any host to any device");
@@ -47,12 +48,12 @@ void on_either_side(Communicator& world) {
   check(device, in, 0, wanted, "host to any device");
   device.fill(address_of(in), kBytes, std::byte{0});
   world.sendrecv(out.span(stream_of(device)), right, into_host, left);
-  require(host == wanted, "device to any host");
+  require(same_bits(host, wanted), "device to any host");
   world.sendrecv(on_host, right, in.span(stream_of(device)), left);
   check(device, in, 0, wanted, "any host to device");
   std::vector<std::byte> whole(kBytes);
   world.sendrecv(on_device, right, std::span(whole), left);
-  require(whole == wanted, "any device to host");
+  require(same_bits(whole, wanted), "any device to host");
   device.fill(address_of(in), kBytes, std::byte{0});
   if (world.rank() % 2 == 0) {
     world.send(on_device, right);
@@ -98,7 +99,7 @@ void registered(Communicator& world) {
     device.write(out.address(), sent);
     device.stream.synchronize();
     world.sendrecv(span(out), right, span(in), left);
-    require(device.content(in.address(), kBytes) == pattern(left, round, kBytes), "registered memory");
+    require(same_bits(device.content(in.address(), kBytes), pattern(left, round, kBytes)), "registered memory");
   }
 }
 
@@ -118,7 +119,7 @@ void unmappable(Communicator& world) {
       check(device, in, 0, pattern(left, round, kBytes), "memory that cannot be mapped");
       // And into it.
       world.sendrecv(in.span(stream_of(device)), left, out, right);
-      require(device.content(address, kBytes) == sent, "what came back into it");
+      require(same_bits(device.content(address, kBytes), sent), "what came back into it");
       device.fill(address, kBytes, std::byte{0});
     }
   }
@@ -261,7 +262,7 @@ void managed_first(Communicator& world) {
     require(device.holds(own.address(), kBytes, std::byte{2}), "what the host sent");
     std::vector<std::byte> back(kBytes);
     world.sendrecv(span(own.address()), other, std::span(back), other);
-    require(back == host, "what the host got");
+    require(same_bits(back, host), "what the host got");
     world = Communicator();
   }
   device.driver().must(device.driver().cuMemFree, managed);

@@ -25,6 +25,7 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 namespace rondo::testing {
 namespace {
@@ -56,7 +57,7 @@ void long_around(Communicator& world) {
     check(device, in, 0, wanted, "from device to device");
     device.fill(address_of(in), bytes, std::byte{0});
     world.sendrecv(out.span(stream_of(device)), right, std::span(host), left);
-    require(host == wanted, "from device to host");
+    require(same_bits(host, wanted), "from device to host");
     world.sendrecv(std::span(sent), right, in.span(stream_of(device)), left);
     check(device, in, 0, wanted, "from host to device");
   }
@@ -129,7 +130,7 @@ void many_long(Communicator& world) {
   wait_all(works);
   for (std::uint32_t i = 0; i < kMessages; ++i) {
     const auto wanted = pattern(other, static_cast<int>(i), length(i));
-    require((i % 2 == 0 ? device.content(address_of(in[i]), length(i)) : on_host[i]) == wanted, "one of many");
+    require(same_bits(i % 2 == 0 ? device.content(address_of(in[i]), length(i)) : on_host[i], wanted), "one of many");
   }
   require(most_pinned() <= 3 * kPinned, "many take no more than a few");
 }
@@ -149,7 +150,7 @@ void streams_wait_for_all(Communicator& world) {
       world.irecv(buffer.span(stream_of(device)), 0).wait_on(stream_of(device));
       device.read(address_of(buffer), after);
       device.stream.synchronize();
-      require(after == pattern(0, round, kLong), "what came after on the stream");
+      require(same_bits(after, pattern(0, round, kLong)), "what came after on the stream");
     }
   }
 }
@@ -217,7 +218,7 @@ void goes_on_while_held(Communicator& world, int waiting, std::size_t bytes, boo
   start().wait();
   if (world.rank() == 0) return;
   if (other_on_host) {
-    require(on_host == sent, "what was sent before the stream went on, to the host");
+    require(same_bits(on_host, sent), "what was sent before the stream went on, to the host");
   } else {
     check(device, buffer, 0, sent, "what was sent before the stream went on");
   }

@@ -14,6 +14,7 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/same_bits.hpp"
 
 namespace {
 
@@ -32,6 +33,7 @@ using rondo::testing::pattern;
 using rondo::testing::put;
 using rondo::testing::refused;
 using rondo::testing::require;
+using rondo::testing::same_bits;
 using rondo::testing::stream_of;
 
 /// Device to device, device to host, host to device; sizes and offsets that no vector likes.
@@ -63,7 +65,7 @@ void around(Communicator& world) {
       Work received = world.irecv(std::span(host), left);
       world.send(from, right);
       received.wait();
-      require(host == wanted, "device to host");
+      require(same_bits(host, wanted), "device to host");
 
       device.fill(address_of(in), touched, std::byte{0});
       received = world.irecv(to, left);
@@ -129,7 +131,7 @@ void copied(Communicator& world) {
     device.write(address_of(buffer), second);
     std::vector<std::byte> back(bytes);
     buffer.copy_to(back, stream_of(device));
-    require(back == second, "what was copied to the host");
+    require(same_bits(back, second), "what was copied to the host");
   }
   Buffer buffer(world, 100);
   std::vector<std::byte> host(99);
@@ -207,7 +209,7 @@ void sender_is_behind(Communicator& world, bool to_host) {
     for (int i = 0; i < 1000; ++i) require(!received.test(), "it came before it was written");
     world.send(std::span(&word, 1), 0, Tag{1});
     received.wait();
-    if (to_host) return require(host == written, "what the stream wrote");
+    if (to_host) return require(same_bits(host, written), "what the stream wrote");
     check(device, buffer, 0, written, "what the stream wrote");
   }
 }

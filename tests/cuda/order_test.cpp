@@ -4,11 +4,13 @@
 
 #include "tests/cuda/device_ranks.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/lacks_kernels.hpp"
 
 // In which order collectives on memory of devices come, between processes under rondo-run (collective_rank.cpp).
 
 using namespace rondo::test;
 using rondo::testing::is_stand_in;
+using rondo::testing::lacks_kernels;
 
 TEST_CASE("collectives of one communicator come one after the other, by whatever algorithm", "[cuda][collectives]") {
   for (const std::string& seed : seeds(0, 4)) {
@@ -26,7 +28,7 @@ TEST_CASE("collectives of one communicator come one after the other, by whatever
 
 TEST_CASE("a collective comes after those before it over one that goes through the host",
           "[cuda][collectives][stand-in]") {
-  if (!is_stand_in() || !HAS_KERNELS) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   check_ranks(COLLECTIVE_RANK, 3, "over-one-on-the-host", {"FAKECUDA_DEVICES=3"});
 }
 
@@ -36,7 +38,7 @@ TEST_CASE("who waits on the device for what comes through the host in pieces has
 }
 
 TEST_CASE("what a stream waits for does not keep another thread from the next collective", "[cuda][collectives]") {
-  if (HAS_KERNELS) check_ranks(COLLECTIVE_RANK, 2, "from-thread-to-thread");
+  if (!lacks_kernels()) check_ranks(COLLECTIVE_RANK, 2, "from-thread-to-thread");
 }
 
 TEST_CASE("collectives of one communicator do not wait for streams of another's", "[cuda][collectives]") {
@@ -63,7 +65,7 @@ TEST_CASE("a collective that ranks would do on devices, and cannot, comes where 
 }
 
 TEST_CASE("the host of a collective on devices waits for no device", "[cuda][collectives]") {
-  if (!HAS_KERNELS) return;
+  if (lacks_kernels()) return;
   check_ranks(COLLECTIVE_RANK, 3, "late-devices");
   check_ranks(COLLECTIVE_RANK, 3, "ahead-of-the-device");
 }

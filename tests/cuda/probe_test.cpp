@@ -26,8 +26,8 @@
 #include "bench/probe/item.hpp"
 #include "bench/probe/optional_calls.hpp"
 #include "cuda/device.hpp"
-#include "cuda/kernels/kernel_image.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/lacks_kernels.hpp"
 #include "tests/support/catch.hpp"
 #include "transport/descriptor.hpp"
 
@@ -128,8 +128,6 @@ Outcome probe(const std::string& options, const std::string& variables = "") {
   return outcome;
 }
 
-bool can_run() { return !cuda::kernel_image().empty(); }
-
 class ReportFile {
  public:
   ~ReportFile() { std::filesystem::remove(path); }
@@ -174,7 +172,7 @@ TEST_CASE("a figure is the same at the other end", "[cuda][probe]") {
 }
 
 TEST_CASE("the probe answers every item, in a table and a report, and leaves nothing behind", "[cuda][probe]") {
-  if (!can_run()) return;
+  if (lacks_kernels()) return;
   const std::string variables = GENERATE(as<std::string>(), "", "FAKECUDA_TIME_SLICE=1 FAKECUDA_SEED=3");
   const ReportFile file;
   const Outcome outcome = probe("--json " + file.path, variables);
@@ -213,7 +211,7 @@ TEST_CASE("the probe answers every item, in a table and a report, and leaves not
 }
 
 TEST_CASE("what becomes of a process whose peer dies is said, a hang too", "[cuda][probe][stand-in]") {
-  if (!can_run() || !is_stand_in()) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   const ReportFile file;
   const Outcome outcome = probe(
       "--items death_event,death_exit,death_memory,death_kernel,free_mapped --json " + file.path, "FAKECUDA_STRICT=0");
@@ -235,7 +233,7 @@ TEST_CASE("what becomes of a process whose peer dies is said, a hang too", "[cud
 }
 
 TEST_CASE("calls that wait for what is queued are told from others", "[cuda][probe][stand-in]") {
-  if (!can_run() || !is_stand_in()) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   const ReportFile file;
   const Outcome outcome = probe("--items beside_kernel --json " + file.path);
   INFO(outcome.output);
@@ -251,7 +249,7 @@ TEST_CASE("calls that wait for what is queued are told from others", "[cuda][pro
 }
 
 TEST_CASE("an item that fails is named with the reason, and the others are answered", "[cuda][probe][stand-in]") {
-  if (!can_run() || !is_stand_in()) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   const ReportFile file;
   const Outcome outcome =
       probe("--items host_calls,round_trip,death_kernel --json " + file.path, "FAKECUDA_FAIL=cuMemcpyDtoHAsync:1:700");
@@ -273,7 +271,7 @@ TEST_CASE("an item that fails is named with the reason, and the others are answe
 
 TEST_CASE("what the driver refuses of the optional calls is said, and the rest is measured",
           "[cuda][probe][stand-in]") {
-  if (!can_run() || !is_stand_in()) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   const std::string call = GENERATE("cuStreamWaitValue32", "cuMemHostRegister", "cuMemHostGetDevicePointer");
   const ReportFile file;
   const std::string late = GENERATE("", "FAKECUDA_SEED=3 ");  // what was queued before is done later
@@ -296,7 +294,7 @@ TEST_CASE("what the driver lacks of the optional calls is named", "[cuda][probe]
 }
 
 TEST_CASE("a probe that is killed leaves no process behind", "[cuda][probe][stand-in]") {
-  if (!can_run() || !is_stand_in()) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   const Probe started("--items hand_over,reductions", "");
   // One of its processes is stopped, so that it does not end by itself.
   const auto stop_one = [&] {
@@ -316,8 +314,8 @@ TEST_CASE("a probe that is killed leaves no process behind", "[cuda][probe][stan
 TEST_CASE("where there is no driver the probe says why", "[cuda][probe]") {
   const Outcome outcome = probe("", "RONDO_CUDA_LIBRARY=libno-such-driver.so.1");
   CHECK(outcome.status == kCannotRun);
-  CHECK_THAT(outcome.output, ContainsSubstring(can_run() ? "libno-such-driver.so.1: cannot open shared object file"
-                                                         : "built without nvcc"));
+  CHECK_THAT(outcome.output, ContainsSubstring(has_kernels() ? "libno-such-driver.so.1: cannot open shared object file"
+                                                             : "built without nvcc"));
 }
 
 TEST_CASE("the probe refuses what it does not know", "[cuda][probe]") {

@@ -13,8 +13,8 @@
 #include <rondo/op.hpp>
 
 #include "collectives/reduction_kernels.hpp"
-#include "cuda/kernels/kernel_image.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/lacks_kernels.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/elements.hpp"
 
@@ -224,13 +224,13 @@ TEMPLATE_TEST_CASE("kernels fold from the left, in rank order, whatever the plac
                    std::byte, bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
                    std::uint32_t, std::uint64_t, float16, bfloat16, float, double, std::complex<float>,
                    std::complex<double>) {
-  if (cuda::kernel_image().empty() && !is_stand_in()) return;
+  if (!is_stand_in() && lacks_kernels()) return;
   const Bench bench;
   check_type<TestType>(bench);
 }
 
 TEST_CASE("there are kernels for what the host's loops take, and for nothing else", "[cuda][reduction]") {
-  if (cuda::kernel_image().empty() && !is_stand_in()) return;
+  if (!is_stand_in() && lacks_kernels()) return;
   const Bench bench;
   for (std::size_t t = 0; t < detail::kElementTypes; ++t) {
     for (std::size_t k = 0; k < detail::kReduceKinds; ++k) {
@@ -250,7 +250,7 @@ TEST_CASE("there are kernels for what the host's loops take, and for nothing els
 
 TEST_CASE("all moves are made, whatever their number, places and lengths, and nothing else is touched",
           "[cuda][reduction]") {
-  if (cuda::kernel_image().empty() && !is_stand_in()) return;
+  if (!is_stand_in() && lacks_kernels()) return;
   const Bench bench;
   std::minstd_rand random(1);
   const std::size_t half = bench.memory.bytes() / 2;

@@ -9,6 +9,7 @@
 #include "cuda/driver.hpp"
 #include "tests/cuda/device_ranks.hpp"
 #include "tests/cuda/device_under_test.hpp"
+#include "tests/cuda/lacks_kernels.hpp"
 
 // What goes wrong with messages and collectives between processes under rondo-run: whatever the driver refuses,
 // contexts that are lost, ranks of groups, time that is up.
@@ -16,6 +17,7 @@
 using namespace rondo::test;
 using Catch::Matchers::ContainsSubstring;
 using rondo::testing::is_stand_in;
+using rondo::testing::lacks_kernels;
 
 namespace {
 
@@ -197,8 +199,8 @@ TEST_CASE("what a device writes that hangs is no part of a later message", "[cud
 
 TEST_CASE("where no memory of the device is left, collectives give up what they keep of it",
           "[cuda][refusals][stand-in]") {
-  if (is_stand_in() && HAS_KERNELS)
-    check_ranks(COLLECTIVE_RANK, 2, "scratch-is-given-up", {"FAKECUDA_FAIL=cuMemAlloc:4:2"});
+  if (!is_stand_in() || lacks_kernels()) return;
+  check_ranks(COLLECTIVE_RANK, 2, "scratch-is-given-up", {"FAKECUDA_FAIL=cuMemAlloc:4:2"});
 }
 
 TEST_CASE("a copy to the host that the driver refuses is an error, and the next one goes",
@@ -225,7 +227,7 @@ TEST_CASE("what the driver refuses one rank at its call all ranks hear of", "[cu
 }
 
 TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", "[cuda][refusals][stand-in]") {
-  if (!HAS_KERNELS || !is_stand_in()) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   const auto ended = run_ranks(COLLECTIVE_RANK, 2, "launch-fails", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);
@@ -234,7 +236,7 @@ TEST_CASE("a kernel that the driver refuses fails the collective on all ranks", 
 }
 
 TEST_CASE("a collective that failed on devices keeps no events", "[cuda][refusals][stand-in]") {
-  if (!HAS_KERNELS || !is_stand_in()) return;
+  if (!is_stand_in() || lacks_kernels()) return;
   const auto ended = run_ranks(COLLECTIVE_RANK, 3, "events-come-back", {"FAKECUDA_FAIL=cuLaunchKernel:1:700"});
   INFO(ended.out << ended.err);
   CHECK(ended.status == 0);

@@ -14,7 +14,6 @@
 #include "tests/cuda/device_under_test.hpp"
 #include "tests/cuda/message_buffers.hpp"
 #include "tests/support/ranks.hpp"
-#include "tests/support/rounds.hpp"
 #include "tests/support/same_bits.hpp"
 
 namespace rondo::testing {
@@ -266,7 +265,7 @@ void streams_wait_for_each_other(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
   constexpr std::size_t kBytes = 3000;
   const int other = 1 - world.rank();
-  for (int round = 0; round < rounds(100); ++round) {
+  for (int round = 0; round < 100; ++round) {
     const Buffer out(world, kBytes), in(world, kBytes);
     put(device, out, 0, pattern(world.rank(), round, kBytes));
     Work sent = world.isend(out.span(stream_of(device)), other);

@@ -56,8 +56,9 @@ void StreamState::queue_or_do(const std::function<void()>& work) {
 
 bool StreamState::idle() {
   const std::scoped_lock lock(mutex_);
-  const bool notices = !delays_ || random_() % 2 == 0;
-  return queue_.empty() && !busy_ && notices;
+  if (!queue_.empty() || busy_) return false;
+  notices_ = notices_ || !delays_ || random_() % 2 == 0;
+  return notices_;
 }
 
 void StreamState::synchronize() {
@@ -96,6 +97,7 @@ void StreamState::work_on() {
     work = nullptr;  // what it holds goes before anybody hears that it is done
     lock.lock();
     busy_ = false;
+    notices_ = false;
     changed_.notify_all();
   }
 }

@@ -45,6 +45,7 @@ struct StreamState {
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;
   bool busy_ = false;
+  bool notices_ = true;  ///< that it is idle
   bool ended_ = false;
   bool capturing_ = false;
 };

@@ -30,7 +30,7 @@ CollectiveOperation::CollectiveOperation(Group& group, CollectiveCall& request, 
       memory_(group.engine(), request.element_bytes, reduction_, group.size()),
       plan_(prepared.plan),
       begun_(begun),
-      port_(*this, group.everybody(), memory_, prepared.arguments.in_place),
+      port_(*this, group.everybody(), memory_, prepared.arguments.in_place, plan_.by_own_counts),
       device_(std::move(device)) {
   memory_.set(prepared.arguments.input, prepared.arguments.output);
 }

@@ -220,6 +220,8 @@ Task run_exposed(DirectPort& port, Direct& direct, bool& done) {
     co_await fetched;
     lacks = !port.has_fetched(member);
   }
+  auto good = port.still_exposed(step);
+  co_await good;
   port.finish(step, port.rank(), lacks);
   port.wake_sleepers();
   Task made_up = make_up(port, direct, step, lacks);
@@ -235,6 +237,7 @@ Task run_windows(DirectPort& port, const Plan& plan, DirectPort::Begun begun, bo
     bool done = false;
     Task exposed = direct.combines_wholes() ? run_mapped(port, plan, done) : run_exposed(port, direct, done);
     co_await exposed;
+    port.conceal();
     if (done) co_return;
   }
   if (!begun.step) direct.copy_own();

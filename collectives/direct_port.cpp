@@ -158,6 +158,8 @@ void DirectPort::fold_in_place(const Step& step, std::size_t at, const Range& ow
 
 void DirectPort::expose(const Step& step, const Range& input, const Range& output) {
   const SharedRegions& regions = team_.commons.regions();
+  // First: another thread may give up a buffer meanwhile.
+  regions.hold(held_);
   Exposed mine;
   mine.word = ProcessWord::own();
   mine.process = ::getpid();
@@ -167,7 +169,7 @@ void DirectPort::expose(const Step& step, const Range& input, const Range& outpu
   mine.input = regions.find(memory_.readable(input), memory_.bytes(input), rank());
   mine.output = regions.find(memory_.writable(output), memory_.bytes(output), rank());
   mine.known = regions.known();
-  regions.hold(held_);
+  exposes_ = true;
   std::memcpy(arena_.bytes(step, rank()), &mine, sizeof mine);
 }
 

@@ -42,6 +42,7 @@ class DirectPort {
       : group_(group), team_(team), call_(call), memory_(memory), arena_(*team.commons.arena()), in_place_(in_place) {}
   ~DirectPort() {
     if (pull_ && pull_->state == Link::Pulled::not_yet) pull_->from.give_up_pull();
+    if (exposes_) arena_.give_up();
   }
   DirectPort(const DirectPort&) = delete;
   DirectPort& operator=(const DirectPort&) = delete;
@@ -221,6 +222,8 @@ class DirectPort {
   /// Tells the others what they may read of this rank, and what they are to write; keeps all that it maps so far, which
   /// they reckon with.
   void expose(const Step& step, const Range& input, const Range& output = {});
+  /// All others are done with that. Without this they hear at the end of this object that it is theirs no more.
+  void conceal() noexcept { exposes_ = false; }
   /// After all have entered. What is mapped is so on every rank alike.
   MappedRanks mapped(const Step& step);
   Exposed exposed(const Step& step, int member) const;
@@ -235,6 +238,9 @@ class DirectPort {
   bool fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
   Until<Fetched> fetched(int member) { return {*operation_, Fetched{this, member}, looks()}; }
   bool has_fetched(int member);
+  /// What has been read where the others have it was what they exposed: to be awaited before this rank says that it is
+  /// done. If somebody has given up meanwhile, the caller there may have written to it; then the communicator fails.
+  Until<Members> still_exposed(const Step& step) { return until(step, &exposes); }
   /// For what cannot be fetched.
   HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }
 
@@ -278,6 +284,7 @@ class DirectPort {
   Until<Members> until(const Step& step, Done done) { return until(step, done, 0, size()); }
 
   static bool never(const DirectPort&, const Step&, int) { return false; }
+  static bool exposes(const DirectPort& port, const Step&, int member) { return !port.arena_.has_given_up(member); }
   static bool may_enter(const DirectPort& port, const Step& step, int member) {
     return port.arena_.may_enter(step, member);
   }
@@ -302,6 +309,7 @@ class DirectPort {
   HostMemory& memory_;
   Arena& arena_;
   const bool in_place_;
+  bool exposes_ = false;
   bool past_caches_ = false;  ///< results go there
   std::optional<Pull> pull_;  ///< the last one
   std::vector<std::shared_ptr<SharedMemory>, PooledAllocator<std::shared_ptr<SharedMemory>>> held_;

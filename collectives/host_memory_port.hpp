@@ -71,16 +71,18 @@ class HostMemory {
 /// that the messages of its pipeline match by.
 class HostMemoryPort {
  public:
-  HostMemoryPort(Operation& operation, const Team& team, HostMemory& memory, bool in_place)
-      : operation_(&operation), team_(&team), memory_(&memory), in_place_(in_place) {}
+  HostMemoryPort(Operation& operation, const Team& team, HostMemory& memory, bool in_place, bool sends_empty = false)
+      : operation_(&operation), team_(&team), memory_(&memory), in_place_(in_place), sends_empty_(sends_empty) {}
 
-  /// A message that exists unless its range is empty.
+  /// A message that exists unless its range is empty; where ranks do not know what others have for them, even then.
   template <typename Kind>
   class Awaitable {
    public:
     template <typename Bytes>
-    Awaitable(Operation& operation, int peer, std::uint32_t lane, Bytes bytes) {
-      if (!bytes.empty()) message_.emplace(operation, peer, lane, bytes);
+    Awaitable(const HostMemoryPort& port, int peer, Bytes bytes) {
+      if (!bytes.empty() || port.sends_empty_) {
+        message_.emplace(*port.operation_, port.team_->member(peer), port.lane_, bytes);
+      }
     }
     bool await_ready() const noexcept { return !message_ || message_->await_ready(); }
     void await_suspend(std::coroutine_handle<> waiter) noexcept { message_->await_suspend(waiter); }
@@ -129,10 +131,10 @@ class HostMemoryPort {
   void lane_failed(const std::exception_ptr& why) { operation_->report(why); }
 
   Send send(const Range& range, int to) {
-    return Send(*operation_, team_->member(to), lane_, std::span(memory_->readable(range), memory_->bytes(range)));
+    return Send(*this, to, std::span(memory_->readable(range), memory_->bytes(range)));
   }
   Receive recv(const Range& range, int from) {
-    return Receive(*operation_, team_->member(from), lane_, std::span(memory_->writable(range), memory_->bytes(range)));
+    return Receive(*this, from, std::span(memory_->writable(range), memory_->bytes(range)));
   }
   ReceiveReduce recv_reduce(const Range& own, const Range& into, int from, Side side) {
     return ReceiveReduce(*operation_, team_->member(from), lane_, memory_->reduction(), memory_->readable(own),
@@ -163,6 +165,7 @@ class HostMemoryPort {
   HostMemory* memory_;
   std::uint32_t lane_ = 0;
   bool in_place_;
+  bool sends_empty_;
 };
 static_assert(Port<HostMemoryPort>);
 

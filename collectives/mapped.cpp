@@ -40,6 +40,8 @@ Task run_mapped(DirectPort& port, const Plan& plan, bool& done) {
     auto finished = port.finished(step, (port.rank() + turn) % port.size());
     co_await finished;
   }
+  auto good = port.still_exposed(step);
+  co_await good;
 }
 
 }  // namespace rondo::detail

@@ -12,6 +12,7 @@ Task run_sliced(DirectPort& port, const Plan& plan) {
     bool done = false;
     Task mapped = run_mapped(port, plan, done);
     co_await mapped;
+    port.conceal();
     if (done) co_return;
   }
   const Range input = plan.blocks.whole(Buffer::input);

@@ -26,6 +26,28 @@ Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_byt
   rest(false);
 }
 
+namespace {
+
+/// Between a member's word and its memory, of which no atomic object tells. The thread sanitizer of g++ knows no
+/// fences.
+void order_memory() noexcept {
+#if !defined(__SANITIZE_THREAD__)
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace
+
+void Arena::give_up() noexcept {
+  words_[rank_].given_up.store(1, std::memory_order_release);
+  order_memory();
+}
+
+bool Arena::has_given_up(int member) const noexcept {
+  order_memory();
+  return words_[member].given_up.load(std::memory_order_acquire) != 0;
+}
+
 bool Arena::claim(const Step& step, int of) noexcept {
   std::uint64_t before = share(of).load(std::memory_order_relaxed);
   // Nobody writes anything of another step now: whoever changes the word first claims the share for this one.

@@ -33,7 +33,7 @@ namespace rondo::detail {
 ///
 /// Only this file knows the layout:
 ///
-///     words     who rests, and on which core who waits does so (for each member)
+///     words     for each member: whether it rests, on which core it waits, whether it has given up
 ///     members   for each: its slots, what has become of its share
 ///     staging   for each: its region
 class Arena {
@@ -135,6 +135,12 @@ class Arena {
   bool must_wake(int member) noexcept { return Resting::must_wake(resting(member)); }
   void rest(bool resting_now) noexcept { Resting::rest(resting(rank_), resting_now); }
 
+  /// What this member has others read where it lies, it takes back before they have told that they are done: the
+  /// communicator fails. Before its memory is the caller's again.
+  void give_up() noexcept;
+  /// Asked after reading what `member` has others read: if it has not, that was not the caller's yet.
+  bool has_given_up(int member) const noexcept;
+
   /// On which core this member waits. Written when that changes, so all have it in their caches.
   void wait_on_core(int core) noexcept {
     std::atomic<std::uint32_t>& mine = words_[rank_].core;
@@ -162,6 +168,7 @@ class Arena {
   struct Words {
     Resting::Word resting;
     std::atomic<std::uint32_t> core;  ///< counted from 1
+    std::atomic<std::uint32_t> given_up;
   };
   struct Member {
     Slot slots[kDepth];

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <rondo/rondo.hpp>
@@ -96,26 +97,33 @@ TEST_CASE("a rank that has nothing where others have something is an error on al
   CHECK_THAT(outcomes[1].error, Catch::Matchers::ContainsSubstring("float x 8"));
 }
 
-TEST_CASE("what all_to_all by counts sends to a rank that asks for nothing is not lost", "[collectives][mismatch]") {
+TEST_CASE(
+    "all_to_all by counts of which two ranks have different ones is an error of both, nothing is lost or waited for",
+    "[collectives][mismatch]") {
   for (const Transport transport : {Transport::shm, Transport::unix_socket}) {
-    Config config;
-    config.transport = transport;
-    const auto outcomes = try_ranks(
-        3,
-        [](Communicator& world) {
-          const std::vector<std::size_t> send_counts(3, 10);
-          std::vector<std::size_t> recv_counts(3, 10);
-          if (world.rank() == 1) recv_counts[0] = 0;
-          const std::vector<int> in(30);
-          std::vector<int> out(world.rank() == 1 ? 20 : 30);
-          all_to_all(world, std::span(in), std::span(out), send_counts, recv_counts);
-          barrier(world);
-        },
-        config);
-    INFO(to_string(transport) << ": " << outcomes[1].error);
-    CHECK(outcomes[1].code == Errc::collective_mismatch);
-    CHECK_THAT(outcomes[1].error, Catch::Matchers::ContainsSubstring("rank 0 sent more in all_to_all("));
-    CHECK_THAT(outcomes[1].error, Catch::Matchers::ContainsSubstring("than rank 1 asked for"));
+    // Of what rank 0 has for rank 1.
+    for (const auto& [sent, asked] : {std::pair{10U, 0U}, {0U, 10U}, {10U, 20U}}) {
+      Config config;
+      config.transport = transport;
+      config.timeout = std::chrono::seconds(10);
+      const auto outcomes = try_ranks(
+          3,
+          [sent = sent, asked = asked](Communicator& world) {
+            std::vector<std::size_t> send_counts(3, 10), recv_counts(3, 10);
+            if (world.rank() == 0) send_counts[1] = sent;
+            if (world.rank() == 1) recv_counts[0] = asked;
+            const std::vector<int> in(20 + send_counts[1]);
+            std::vector<int> out(20 + recv_counts[0]);
+            all_to_all(world, std::span(in), std::span(out), send_counts, recv_counts);
+            barrier(world);
+          },
+          config);
+      INFO(to_string(transport) << ": " << outcomes[1].error);
+      for (const Outcome& outcome : outcomes) CHECK(outcome.code == Errc::collective_mismatch);
+      CHECK_THAT(outcomes[1].error,
+                 Catch::Matchers::ContainsSubstring(asked == 0 ? "rank 0 sent more in all_to_all(" : "rank 0 sent") &&
+                     Catch::Matchers::ContainsSubstring(asked == 0 ? "than rank 1 asked for" : "bytes where"));
+    }
   }
 }
 

@@ -111,6 +111,15 @@ TEST_CASE("a rank without a core keeps nobody from combining what it has laid ou
   CHECK_THAT(ended.out, ContainsSubstring("[0] finished while rank " + std::to_string(ranks - 1) + " is stopped"));
 }
 
+TEST_CASE("who comes late to read the memory of a rank that has given up hears of that", "[process][failure]") {
+  const std::string algorithm = GENERATE("fetched own", "direct mapped", "sliced mapped");
+  const auto ended =
+      launch({"-n", "2", "-x", "RONDO_TIMEOUT=20", "--", "sh", "-c", "exec " LATE_READER_RANK " " + algorithm});
+  INFO(algorithm << "\n" << ended.out << ended.err);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.out, ContainsSubstring("[0] gave up: ") && ContainsSubstring("[1] heard: "));
+}
+
 TEST_CASE("who calls a rank that has no descriptor left hears of it, and so does that rank", "[process][failure]") {
   if (SANITIZED) return;  // a sanitizer needs descriptors of its own
   const std::string transport = GENERATE("shm", "unix", "tcp");

@@ -110,7 +110,8 @@ void add_options(CLI::App& app, TypedSettings& typed, Settings& settings) {
 
   app.add_option("-w,--warmup", settings.warmup, "untimed iterations before each size");
   auto* const iterations = app.add_option("-i,--iterations", settings.iterations, "timed iterations of each size");
-  app.add_option("--seconds", settings.seconds, "time for each size, instead of -i")->excludes(iterations);
+  app.add_option("--seconds", settings.seconds, "time for each size, instead of -i; at most a million iterations")
+      ->excludes(iterations);
   app.add_option("--window", settings.window, "bandwidth: messages in flight, up to 64 MiB together");
   app.add_flag("--check,!--no-check", settings.check, "compare results with what they have to be (default: on)");
 

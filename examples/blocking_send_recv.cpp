@@ -23,8 +23,8 @@ int main() {
   fmt::print("rank {} has data {}\n", rank, tensor[0]);
 
   // Everybody sends to the next and receives from the previous at the same time. With `send` first and `recv`
-  // second all ranks would wait in `send` for ever once the data is too large to be kept on the way:
-  // `sendrecv` does both at once.
+  // second all ranks would wait in `send` for each other once the data is too large to be kept on the way, until time
+  // is up: `sendrecv` does both at once.
   const std::vector<int> out{rank * 10};
   std::vector<int> in(1);
   world.sendrecv(std::span(out), (rank + 1) % size, std::span(in), (rank + size - 1) % size);

@@ -145,10 +145,11 @@ int main(int argc, char** argv) {
   std::size_t train_count = 2000;
   std::size_t test_count = 500;
   std::uint32_t seed = 1;
+  const CLI::Range most(0, 1'000'000);
   CLI::App app{"Makes a small set of digits in the format of MNIST."};
   app.add_option("directory", directory, "where the four files go")->required()->check(CLI::ExistingDirectory);
-  app.add_option("--train", train_count, "digits to train on")->capture_default_str();
-  app.add_option("--test", test_count, "digits held out")->capture_default_str();
+  app.add_option("--train", train_count, "digits to train on")->check(most)->capture_default_str();
+  app.add_option("--test", test_count, "digits held out")->check(most)->capture_default_str();
   app.add_option("--seed", seed, "of the random numbers")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   try {

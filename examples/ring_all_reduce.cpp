@@ -93,7 +93,9 @@ double time_of(rondo::Communicator& world, const AllReduce& all_reduce, std::spa
 int main(int argc, char** argv) {
   std::size_t count = 1 << 18;
   CLI::App app{"Ring all_reduce by hand, compared with rondo's own."};
-  app.add_option("--count", count, "floats in the tensor")->capture_default_str();
+  app.add_option("--count", count, "floats in the tensor")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 32))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   auto world = rondo::init();

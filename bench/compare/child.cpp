@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -39,6 +40,14 @@ bool readable_before(int descriptor, Clock::time_point deadline) {
     if (ready > 0) return true;
     if (ready == 0 || errno != EINTR) return false;
   }
+}
+
+/// Of this process.
+std::vector<pid_t> children() {
+  std::ifstream file(fmt::format("/proc/self/task/{}/children", getpid()));
+  std::vector<pid_t> found;
+  for (pid_t child = 0; file >> child;) found.push_back(child);
+  return found;
 }
 
 /// What the new process does. Never returns.
@@ -69,6 +78,7 @@ std::string Command::text() const {
 }
 
 Child::Child(const Command& command) {
+  for (const pid_t child : children()) others_.insert(child);
   checked(prctl(PR_SET_CHILD_SUBREAPER, 1), "PR_SET_CHILD_SUBREAPER");
   std::array<int, 2> ends{};
   checked(pipe2(ends.data(), O_CLOEXEC), "pipe");
@@ -138,11 +148,14 @@ int Child::finish(double seconds) {
 
 void Child::end_descendants() {
   // Those whose parents end come to this process in turn.
-  const std::string path = fmt::format("/proc/self/task/{}/children", getpid());
   while (true) {
-    std::ifstream children(path);
-    for (pid_t child = 0; children >> child;) kill(child, SIGKILL);
-    if (waitpid(-1, nullptr, 0) < 0 && errno != EINTR) return;
+    std::vector<pid_t> own = children();
+    std::erase_if(own, [this](pid_t child) { return others_.contains(child); });
+    if (own.empty()) return;
+    for (const pid_t child : own) kill(child, SIGKILL);
+    for (const pid_t child : own) {
+      while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
+    }
   }
 }
 

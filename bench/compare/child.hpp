@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +20,7 @@ struct Command {
 
 /// A program that runs in a process group of its own while this process reads, line by line, what it prints on standard
 /// output and error. All that it started ends with it: this process adopts orphans, and ends whatever children it has
-/// left when the Child ends, so a process has one Child at a time and no other children.
+/// got since when the Child ends, so a process has one Child at a time and makes no other children meanwhile.
 class Child {
  public:
   enum class Read { line, end, late };
@@ -41,6 +42,7 @@ class Child {
   bool exited_within(double seconds);
   void end_descendants();
 
+  std::set<pid_t> others_;  ///< that this process had before, as after an exec in a shell
   pid_t pid_ = -1;
   int output_ = -1;
   int status_ = 0;

@@ -15,9 +15,9 @@ namespace rondo {
 /// `op`: a predefined operator or an associative callable `T(T, T)` (see `ReduceOp`). Operands of one that does not
 /// commute (see `commutative`) are combined in rank order.
 ///
-/// Cost, per rank, of n bytes on P ranks: ring 2(P-1) steps and 2n(P-1)/P bytes sent; tree 2 log2(P) steps and up to 2n
-/// bytes, pipelined; recursive doubling log2(P) steps and n log2(P) bytes; double_star 3 steps and nP/2 bytes from each
-/// of two ranks. The tuning table chooses.
+/// Cost, per rank, of n bytes on P ranks: ring 2(P-1) steps and 2n(P-1)/P bytes sent; tree 2 log2(P) steps and n
+/// log2(P) bytes from rank 0, pipelined; recursive doubling log2(P) steps and n log2(P) bytes; double_star 3 steps and
+/// nP/2 bytes from each of two ranks. The tuning table chooses.
 ///
 /// Throws Error: `invalid_argument` and `concurrent_use` at the call; `collective_mismatch`, `peer_failed`, `timed_out`
 /// as the operation goes. After a failure the contents of the output are unspecified, and the communicator is unusable.

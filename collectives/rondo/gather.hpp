@@ -14,7 +14,7 @@ namespace rondo {
 /// not used, and may be empty. At the root `in` may be the root's own block of `out`, which then stays where it is; any
 /// other overlap is an error. Any m, 0 included.
 ///
-/// Cost, of m bytes a rank on P ranks: tree log2(P) steps and (P-1)m bytes received by the root, (P/2)m at most
+/// Cost, of m bytes a rank on P ranks: tree log2(P) steps and (P-1)m bytes received by the root, (P/2-1)m at most
 /// relayed; linear P-1 receives at the root, nothing relayed.
 ///
 /// Throws Error: `invalid_argument` (a root that is no rank, sizes that do not fit) and `concurrent_use` at the call;

@@ -14,8 +14,8 @@ namespace rondo {
 /// `inout`: `count` elements, the same count, type, operator, root and options on every rank. At the root it becomes
 /// the result; elsewhere it is only read. Any count, 0 included. `op` as for all_reduce.
 ///
-/// Cost, per rank, of n bytes on P ranks: tree log2(P) steps and n bytes sent, pipelined; ring 2(P-1) steps and about
-/// 2n(P-1)/P bytes, for long vectors and operators that commute.
+/// Cost, per rank, of n bytes on P ranks: tree log2(P) steps and n bytes sent, pipelined; ring P steps and n bytes,
+/// for long vectors and operators that commute.
 ///
 /// Throws Error: `invalid_argument` (a root that is no rank too) and `concurrent_use` at the call;
 /// `collective_mismatch`, `peer_failed`, `timed_out` as the operation goes.

@@ -18,7 +18,7 @@ constexpr std::uint64_t pairwise_steps(std::uint64_t block, std::uint64_t chunk)
 /// In step s every rank sends to the one s further on and receives from the one s back, so no two send to the same.
 /// A few steps are under way at a time, which keeps the ports busy once that many blocks take longer than one message.
 ///
-///     steps        1, and size - 2 messages that queue
+///     steps        (size - 1) / 4, in chunks / 2; and the other messages, which queue
 ///     sent         count (size - 1) / size
 ///     scratch      none; in place: count
 ///     limits       none

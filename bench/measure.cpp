@@ -11,6 +11,7 @@ using Clock = std::chrono::steady_clock;
 using Contents = Exercise::Contents;
 
 constexpr int kChecks = 10;
+constexpr int kLeastStride = 10;  // an iteration after one with a check does not follow another at once
 constexpr int kFewestIterations = 5;
 constexpr double kMostIterations = 1e6;
 constexpr int kMostEnqueued = 100;
@@ -65,7 +66,7 @@ Measurement measure(Fabric& fabric, Exercise& exercise, const Plan& plan,
   fabric.barrier();
   run_untimed(fabric, exercise, plan.barrier_before_each, plan.warmup);
   const int iterations = iterations_of(fabric, exercise, plan);
-  const int stride = std::max(iterations / kChecks, 1);
+  const int stride = std::max(iterations / kChecks, kLeastStride);
 
   Measurement result;
   result.seconds.reserve(static_cast<std::size_t>(iterations));

@@ -23,8 +23,9 @@ namespace rondo::bench {
 //    as soon as their thread may go on. Each comes after a barrier, and the device is done with all before it. The
 //    part of it until the call itself (isend, iall_reduce, ...) has returned waits for no other rank, and is timed,
 //    too.
-//  - Results are checked in iterations that count: the first, the last and about eight between. Before these the
-//    input is written and the output cleared, after them the result is compared, between barriers, untimed.
+//  - Results are checked in iterations that count: the first, the last and at most some nine between, ten apart or
+//    more. Before these the input is written and the output cleared, after them the result is compared, between
+//    barriers, untimed; so of few iterations, as of long ones, a share is not back to back.
 
 /// The ranks as the loop needs them; also over MPI, Gloo and raw sockets.
 class Fabric {

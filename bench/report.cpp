@@ -70,15 +70,24 @@ Json to_json(const std::optional<DeviceFigures>& device) {
   };
 }
 
+/// What was asked for, as far as the rows do not tell.
+Json to_json(const Settings& settings) {
+  return {
+      {"in_place", settings.in_place}, {"allocate", settings.allocate}, {"chunk_bytes", settings.chunk_bytes},
+      {"window", settings.window},     {"check", settings.check},
+  };
+}
+
 }  // namespace
 
-void write_json(std::ostream& to, const std::string& version, int ranks, const Ways& ways,
+void write_json(std::ostream& to, const std::string& version, int ranks, const Settings& settings, const Ways& ways,
                 const std::optional<DeviceFigures>& device, const std::vector<Result>& results) {
   Json rows = Json::array();
   for (const Result& result : results) rows.push_back(to_json(result));
   const Json report = {
       {"version", version},
       {"ranks", ranks},
+      {"settings", to_json(settings)},
       {"carriers", to_json(ways.carriers)},
       {"device", to_json(device)},
       {"device_carriers", to_json(ways.device_carriers)},
@@ -88,18 +97,18 @@ void write_json(std::ostream& to, const std::string& version, int ranks, const W
   to << report.dump(2) << '\n';
 }
 
-void write_csv(std::ostream& to, const std::vector<Result>& results) {
+void write_csv(std::ostream& to, int ranks, const std::vector<Result>& results) {
   to << "op,algorithm,transport,type,redop,root,bytes,count,iterations,mean_us,min_us,p50_us,p99_us,max_us,algbw_GBps,"
-        "busbw_GBps,wrong,call_us,enqueue_us,copy_percent\n";
+        "busbw_GBps,wrong,call_us,enqueue_us,copy_percent,ranks\n";
   for (const Result& result : results) {
     const Times& time = result.time_us;
-    fmt::print(to, "{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.6g},{:.6g},{},{},{},{}\n",
+    fmt::print(to, "{},{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.3f},{:.6g},{:.6g},{},{},{},{},{}\n",
                facts(result.operation).name, result.algorithm, result.transport, result.type, result.reduce,
                result.root, result.bytes, result.count, result.iterations, time.mean, time.min, time.p50, time.p99,
                time.max, result.algbw_GBps, result.busbw_GBps, result.wrong ? fmt::format("{}", *result.wrong) : "",
                result.call_us ? fmt::format("{:.3f}", *result.call_us) : "",
                result.enqueue_us ? fmt::format("{:.3f}", *result.enqueue_us) : "",
-               result.copy_percent ? fmt::format("{:.6g}", *result.copy_percent) : "");
+               result.copy_percent ? fmt::format("{:.6g}", *result.copy_percent) : "", ranks);
   }
 }
 
@@ -124,8 +133,9 @@ void check_reports(const Settings& settings) {
 
 void write_reports(const Settings& settings, int ranks, const Ways& ways, const std::optional<DeviceFigures>& device,
                    const std::vector<Result>& results) {
-  write_file(settings.json, [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, ways, device, results); });
-  write_file(settings.csv, [&](std::ostream& to) { write_csv(to, results); });
+  write_file(settings.json,
+             [&](std::ostream& to) { write_json(to, RONDO_VERSION, ranks, settings, ways, device, results); });
+  write_file(settings.csv, [&](std::ostream& to) { write_csv(to, ranks, results); });
   if (!settings.plot.empty()) draw(settings.plot, ranks, results);
 }
 

@@ -162,6 +162,7 @@ int main(int argc, char** argv) {
   app.add_option("--momentum", settings.momentum, "of the descent")->check(CLI::Range(0.0, 1.0))->capture_default_str();
   app.add_option("--seed", settings.seed, "of the first parameters and the order of the digits")->capture_default_str();
   app.add_option("--bucket-kib", settings.bucket_kib, "size of a bucket of gradients, in KiB")
+      ->check(check_positive)
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--device", settings.device,

@@ -143,8 +143,8 @@ class Arena {
 
   /// On which core this member waits. Written when that changes, so all have it in their caches.
   void wait_on_core(int core) noexcept {
-    std::atomic<std::uint32_t>& mine = words_[rank_].core;
-    const auto here = static_cast<std::uint32_t>(core + 1);
+    std::atomic<std::uint16_t>& mine = words_[rank_].core;
+    const auto here = static_cast<std::uint16_t>(core + 1);
     if (mine.load(std::memory_order_relaxed) != here) mine.store(here, std::memory_order_relaxed);
   }
   /// The one on which `member` waited last, or -1.
@@ -167,8 +167,8 @@ class Arena {
   static_assert(sizeof(Slot) == 128);
   struct Words {
     Resting::Word resting;
-    std::atomic<std::uint32_t> core;  ///< counted from 1
-    std::atomic<std::uint32_t> given_up;
+    std::atomic<std::uint16_t> core;  ///< counted from 1
+    std::atomic<std::uint16_t> given_up;
   };
   struct Member {
     Slot slots[kDepth];

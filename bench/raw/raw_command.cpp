@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <rondo/config.hpp>
+
 #include "bench/compare/loop.hpp"
 #include "bench/raw/forked_ranks.hpp"
 #include "bench/raw/memory_calls.hpp"
@@ -78,6 +80,9 @@ int raw_command(const std::vector<std::string>& arguments) {
     throw UsageError(fmt::format("raw measures latency and bandwidth, not {}", facts(settings.operation).name));
   if (settings.type != ElementType::float32)
     throw UsageError(fmt::format("raw sends float, not {}", to_string(settings.type)));
+  if (settings.transport.value_or(Transport::tcp) != Transport::tcp)
+    throw UsageError(fmt::format("raw measures tcp, not {}", to_string(*settings.transport)));
+  if (settings.allocate) throw UsageError("raw has buffers of its own, none of rondo::allocate");
   if (settings.device) throw UsageError("raw sends memory of the host, not of a device");
   if (settings.ranks.value_or(2) != 2) throw UsageError(fmt::format("raw has 2 ranks, not {}", *settings.ranks));
   check_reports(settings);

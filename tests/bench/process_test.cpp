@@ -160,8 +160,9 @@ TEST_CASE("bare sockets are measured without rondo", "[bench][process]") {
 TEST_CASE("bad usage ends with status 2 and one line", "[bench][process]") {
   for (const auto* arguments :
        {"allreduce", "latency --sizes 12Q", "latency -n 0", "latency -b 1M -e 8", "raw all_reduce",
-        "raw loops --loops barrier:0 -n 1", "raw model-loops", "raw model-loops shm --loops barrier:0", "tuning now",
-        "compare --peers mpi", "explain latency --measure", "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
+        "raw latency --transport shm", "raw latency --allocate", "raw loops --loops barrier:0 -n 1", "raw model-loops",
+        "raw model-loops shm --loops barrier:0", "tuning now", "compare --peers mpi", "explain latency --measure",
+        "broadcast -n 2 --root 2", "latency", "latency --sizes"}) {
     const Outcome outcome = bench(arguments);
     INFO(arguments << "\n" << outcome.output);
     CHECK(outcome.status == 2);

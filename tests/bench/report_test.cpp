@@ -46,16 +46,21 @@ TEST_CASE("times are in microseconds and bandwidths in 10^9 bytes a second of th
 
 TEST_CASE("the JSON report has the documented names, in their order", "[bench]") {
   std::ostringstream text;
-  write_json(text, "1.2.3", 4,
+  Settings settings;
+  settings.in_place = true;
+  settings.chunk_bytes = 4096;
+  write_json(text, "1.2.3", 4, settings,
              {{{"shm", "", {{0, 1}}, "by process_vm_readv"}, {"tcp", "another host", {{0, 2}, {1, 2}}}},
               {{"PCIe", "", {{0, 2}}}},
               {"no memory", "none either", 4096}},
              DeviceFigures{"A100", false, 1024, 1555.5}, {example(), example()});
   const auto report = nlohmann::ordered_json::parse(text.str());
-  CHECK(keys(report) ==
-        std::vector<std::string>{"version", "ranks", "carriers", "device", "device_carriers", "unshared", "results"});
+  CHECK(keys(report) == std::vector<std::string>{"version", "ranks", "settings", "carriers", "device",
+                                                 "device_carriers", "unshared", "results"});
   CHECK(report["version"] == "1.2.3");
   CHECK(report["ranks"] == 4);
+  CHECK(report["settings"].dump() ==
+        R"({"in_place":true,"allocate":false,"chunk_bytes":4096,"window":64,"check":true})");
   CHECK(report["carriers"].dump() ==
         R"([{"transport":"shm","reason":null,"long_messages":"by process_vm_readv","pairs":[[0,1]]},)"
         R"({"transport":"tcp","reason":"another host","long_messages":null,"pairs":[[0,2],[1,2]]}])");
@@ -106,7 +111,7 @@ TEST_CASE("what was not checked is neither right nor wrong", "[bench]") {
   Result result = example();
   result.wrong.reset();
   std::ostringstream text;
-  write_json(text, "1.2.3", 4, {}, {}, {result});
+  write_json(text, "1.2.3", 4, {}, {}, {}, {result});
   CHECK(nlohmann::json::parse(text.str())["results"][0]["wrong"].is_null());
   CHECK_THAT(table_row(result), ContainsSubstring("N/A"));
   CHECK_THAT(table_foot({result}), ContainsSubstring("# Out of bounds values : N/A"));
@@ -116,7 +121,7 @@ TEST_CASE("what was not on devices has neither their columns nor their fields", 
   Result result = example();
   const auto report = [&] {
     std::ostringstream text;
-    write_json(text, "1.2.3", 4, {}, {}, {result});
+    write_json(text, "1.2.3", 4, {}, {}, {}, {result});
     return nlohmann::json::parse(text.str());
   };
   const auto reported = [&](const char* name) { return report()["results"][0][name]; };
@@ -137,14 +142,15 @@ TEST_CASE("what was not on devices has neither their columns nor their fields", 
 
 TEST_CASE("a CSV line has as many fields as the first line has names", "[bench]") {
   std::ostringstream text;
-  write_csv(text, {example()});
+  write_csv(text, 4, {example()});
   std::istringstream lines(text.str());
   std::string names;
   std::string values;
   std::getline(lines, names);
   std::getline(lines, values);
   CHECK(std::count(names.begin(), names.end(), ',') == std::count(values.begin(), values.end(), ','));
-  CHECK_THAT(values, Catch::Matchers::StartsWith("all_reduce,ring,tcp,float,sum,-1,1048576,262144,4,2000.000,"));
+  CHECK_THAT(values, Catch::Matchers::StartsWith("all_reduce,ring,tcp,float,sum,-1,1048576,262144,4,2000.000,") &&
+                         Catch::Matchers::EndsWith(",4"));
 }
 
 TEST_CASE("every line of a table but the results begins with #", "[bench]") {

@@ -214,6 +214,18 @@ TEST_CASE("calls that differed are told apart steps later", "[runtime][arena]") 
   CHECK(arenas[0]->history(step, 0) != arenas[0]->history(step, 1));
 }
 
+TEST_CASE("that a member has given up is seen by all, and of no other", "[runtime][arena]") {
+  const auto arenas = members(3);
+  CHECK_FALSE(arenas[0]->has_given_up(1));
+  arenas[1]->wait_on_core(2);
+  arenas[1]->give_up();
+  for (const auto& arena : arenas) {
+    CHECK(arena->has_given_up(1));
+    CHECK_FALSE(arena->has_given_up(2));
+    CHECK(arena->core_of(1) == 2);
+  }
+}
+
 TEST_CASE("a member that rests must be woken, by one", "[runtime][arena]") {
   const auto arenas = members(3);
   CHECK_FALSE(arenas[0]->must_wake(1));

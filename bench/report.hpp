@@ -16,9 +16,9 @@
 namespace rondo::bench {
 
 /// {"version":..., "ranks":..., "settings":{...}, "carriers":[...], "device":{...}, "device_carriers":[...],
-/// "unshared":{...}, "results":[...]}; a carrier's `reason` is null where nothing is better, its `long_messages` where they go as others
-/// do, what of `unshared` is shared, or not asked for; `wrong` where results were not checked, `device`, `call_us`,
-/// `enqueue_us` and `copy_percent` where they were not on devices.
+/// "unshared":{...}, "results":[...]}; a carrier's `reason` is null where nothing is better, its `long_messages` where
+/// they go as others do, what of `unshared` is shared, or not asked for; `wrong` where results were not checked,
+/// `device`, `call_us`, `enqueue_us` and `copy_percent` where they were not on devices.
 void write_json(std::ostream& to, const std::string& version, int ranks, const Settings& settings, const Ways& ways,
                 const std::optional<DeviceFigures>& device, const std::vector<Result>& results);
 

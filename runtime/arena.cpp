@@ -30,9 +30,9 @@ namespace {
 
 /// Between a member's word and its memory, of which no atomic object tells. The thread sanitizer of g++ knows no
 /// fences.
-void order_memory() noexcept {
+void order_memory([[maybe_unused]] std::memory_order order) noexcept {
 #if !defined(__SANITIZE_THREAD__)
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::atomic_thread_fence(order);
 #endif
 }
 
@@ -40,11 +40,11 @@ void order_memory() noexcept {
 
 void Arena::give_up() noexcept {
   words_[rank_].given_up.store(1, std::memory_order_release);
-  order_memory();
+  order_memory(std::memory_order_release);
 }
 
 bool Arena::has_given_up(int member) const noexcept {
-  order_memory();
+  order_memory(std::memory_order_acquire);
   return words_[member].given_up.load(std::memory_order_acquire) != 0;
 }
 

@@ -222,7 +222,7 @@ class DirectPort {
   /// Tells the others what they may read of this rank, and what they are to write; keeps all that it maps so far, which
   /// they reckon with.
   void expose(const Step& step, const Range& input, const Range& output = {});
-  /// All others are done with that. Without this they hear at the end of this object that it is theirs no more.
+  /// All others are done with that. Without this, this rank has given it up when this object ends.
   void conceal() noexcept { exposes_ = false; }
   /// After all have entered. What is mapped is so on every rank alike.
   MappedRanks mapped(const Step& step);
@@ -238,8 +238,8 @@ class DirectPort {
   bool fetch(const Step& step, const Mapped& from, int member, std::size_t at, const Range& to);
   Until<Fetched> fetched(int member) { return {*operation_, Fetched{this, member}, looks()}; }
   bool has_fetched(int member);
-  /// What has been read where the others have it was what they exposed: to be awaited before this rank says that it is
-  /// done. If somebody has given up meanwhile, the caller there may have written to it; then the communicator fails.
+  /// To be awaited after reading what others expose. If one of them has given up meanwhile, its caller may have written
+  /// to that; then this is never so, and the communicator fails.
   Until<Members> still_exposed(const Step& step) { return until(step, &exposes); }
   /// For what cannot be fetched.
   HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }

@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace rondo::detail {
+namespace {
+
+/// Between a member's word and its memory, of which no atomic object tells. The thread sanitizer of g++ knows no
+/// fences.
+void order_memory([[maybe_unused]] std::memory_order order) noexcept {
+#if !defined(__SANITIZE_THREAD__)
+  std::atomic_thread_fence(order);
+#endif
+}
+
+}  // namespace
 
 std::size_t Arena::words_bytes(int members) {
   const std::size_t bytes = static_cast<std::size_t>(members) * sizeof(Words);
@@ -25,18 +36,6 @@ Arena::Arena(SharedMemory memory, int rank, int members, std::size_t staging_byt
       known_(static_cast<std::size_t>(members)) {
   rest(false);
 }
-
-namespace {
-
-/// Between a member's word and its memory, of which no atomic object tells. The thread sanitizer of g++ knows no
-/// fences.
-void order_memory([[maybe_unused]] std::memory_order order) noexcept {
-#if !defined(__SANITIZE_THREAD__)
-  std::atomic_thread_fence(order);
-#endif
-}
-
-}  // namespace
 
 void Arena::give_up() noexcept {
   words_[rank_].given_up.store(1, std::memory_order_release);

@@ -1,7 +1,3 @@
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -95,20 +91,6 @@ TEST_CASE("the model says what it can, and is no library to be better than", "[b
     CHECK(cell["peers"].contains("model") == (cell["op"] != "broadcast"));
     if (cell["peers"].contains("model")) CHECK(cell["peers"]["model"]["us"].get<double>() > 0);
   }
-}
-
-TEST_CASE("what a program started ends with it, and no other child of this process", "[bench][process]") {
-  const pid_t other = fork();
-  if (other == 0) {
-    pause();
-    _exit(0);
-  }
-  const Outcome outcome = run_program({{"sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"}, {}}, 10);
-  CHECK(outcome.status == 0);
-  CHECK(kill(std::stoi(outcome.output), 0) != 0);
-  CHECK(waitpid(other, nullptr, WNOHANG) == 0);
-  kill(other, SIGKILL);
-  CHECK(waitpid(other, nullptr, 0) == other);
 }
 
 TEST_CASE("a comparison in which rondo was not measured fails", "[bench][process]") {

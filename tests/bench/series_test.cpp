@@ -1,5 +1,8 @@
 #include "bench/compare/series.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
 
 #include <fmt/format.h>
@@ -70,6 +73,18 @@ TEST_CASE("a child ends with all that it started, in whatever session", "[bench]
   }
   CHECK(kill(descendant, 0) == -1);
   CHECK(errno == ESRCH);
+}
+
+TEST_CASE("a child ends no other that this process has", "[bench][child]") {
+  const pid_t other = fork();
+  if (other == 0) {
+    pause();
+    _exit(0);
+  }
+  CHECK(Child(shell("true")).finish(kLongEnough) == 0);
+  CHECK(waitpid(other, nullptr, WNOHANG) == 0);
+  kill(other, SIGKILL);
+  CHECK(waitpid(other, nullptr, 0) == other);
 }
 
 TEST_CASE("every loop's time is kept, once a run", "[bench][series]") {

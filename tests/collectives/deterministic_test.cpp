@@ -109,11 +109,9 @@ void for_each_operator(const With& with) {
 template <typename With>
 void for_each_combining(const With& with) {
   for_each_operator<float16>(with);
+  for_each_operator<bfloat16>(with);
   for_each_operator<float>(with);
-  if (!SANITIZED) {  // to a sanitizer the same as the other two
-    for_each_operator<bfloat16>(with);
-    for_each_operator<double>(with);
-  }
+  for_each_operator<double>(with);
   with(Combining<Affine, std::remove_const_t<decltype(kCompose)>>{kCompose, "composition"});
 }
 

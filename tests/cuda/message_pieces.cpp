@@ -31,9 +31,9 @@ namespace rondo::testing {
 namespace {
 
 constexpr std::size_t kPiece = rondo::detail::DevicePieces::kBytes;
-/// What a rank pins for the pieces to or from one other, and three times that. A last, short piece adds a little.
+/// What a rank pins for the pieces to or from one other, and much more than that. A last, short piece adds a little.
 constexpr std::size_t kPinned = rondo::detail::DevicePieces::kAhead * kPiece;
-constexpr std::size_t kLong = 3 * kPinned + 1;
+constexpr std::size_t kLong = 5 * kPinned + 1;
 
 std::size_t told_by_stand_in(const char* function) {
   return is_stand_in() ? driver_function<std::size_t()>(function)() : 0;

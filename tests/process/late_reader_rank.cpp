@@ -8,7 +8,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,16 +15,11 @@
 
 #include <rondo/rondo.hpp>
 
+#include "tests/support/stopped.hpp"
+
 namespace {
 
 constexpr std::size_t kCount = std::size_t{1} << 18;
-
-bool is_stopped(long process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto name_end = text.rfind(')');
-  return name_end != std::string::npos && text.substr(name_end, 3) == ") T";
-}
 
 }  // namespace
 
@@ -50,11 +44,11 @@ int main(int, char** arguments) {
   };
   start({}).wait();  // what is found out the first time is known
 
-  const long mine = ::getpid();
-  std::array<long, 2> processes{};
+  const pid_t mine = ::getpid();
+  std::array<pid_t, 2> processes{};
   all_gather(after, std::span(&mine, 1), std::span(processes));
   if (world.rank() == 0) {
-    while (!is_stopped(processes[1])) ::usleep(1000);
+    while (!rondo::testing::is_stopped(processes[1])) ::usleep(1000);
     try {
       start(std::chrono::milliseconds(300)).wait();
       std::printf("it did not give up\n");
@@ -62,7 +56,7 @@ int main(int, char** arguments) {
       std::printf("gave up: %s\n", error.what());
     }
     std::fill(data.begin(), data.end(), -1.0F);
-    ::kill(static_cast<pid_t>(processes[1]), SIGCONT);
+    ::kill(processes[1], SIGCONT);
   } else {
     auto work = start(std::chrono::minutes(1));
     ::raise(SIGSTOP);

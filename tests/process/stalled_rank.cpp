@@ -4,23 +4,14 @@
 
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include <rondo/rondo.hpp>
 
-namespace {
+#include "tests/support/stopped.hpp"
 
-bool is_stopped(long process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto name_end = text.rfind(')');
-  return name_end != std::string::npos && text.substr(name_end, 3) == ") T";
-}
-
-}  // namespace
+using rondo::testing::is_stopped;
 
 int main(int, char** arguments) {
   auto world = rondo::init();
@@ -30,8 +21,8 @@ int main(int, char** arguments) {
   std::iota(running.begin(), running.end(), 0);
   auto others = world.subgroup(running);
 
-  const long mine = ::getpid();
-  std::vector<long> processes(static_cast<std::size_t>(world.size()));
+  const pid_t mine = ::getpid();
+  std::vector<pid_t> processes(static_cast<std::size_t>(world.size()));
   all_gather(world, std::span(&mine, 1), std::span(processes));
   std::vector<float> data(300 * static_cast<std::size_t>(world.size()), 1);
   const auto is_sum = [&] { return data.front() == static_cast<float>(world.size()) && data.back() == data.front(); };
@@ -42,7 +33,7 @@ int main(int, char** arguments) {
     work.wait();
     return is_sum() ? 0 : 1;
   }
-  const long stalled = processes.back();
+  const pid_t stalled = processes.back();
   while (!is_stopped(stalled)) ::usleep(1000);
   all_reduce(world, std::span(data), rondo::sum, options);
   if (!is_sum()) return 1;
@@ -50,7 +41,7 @@ int main(int, char** arguments) {
   if (world.rank() == 0) {
     if (is_stopped(stalled)) std::printf("finished while rank %d is stopped\n", last);
     std::fflush(stdout);
-    ::kill(static_cast<pid_t>(stalled), SIGCONT);
+    ::kill(stalled, SIGCONT);
   }
   return 0;
 }

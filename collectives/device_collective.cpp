@@ -72,7 +72,7 @@ Task DeviceCollective::run_by_messages(Operation& operation, const Plan& plan, c
                                                          : plan;
   Task followed = work_->follow(memory_);
   co_await followed;
-  DevicePort port(*work_, memory_, reduction, in_place);
+  DevicePort port(*work_, memory_, reduction, in_place, plan.by_own_counts);
   Task moved = run_collective(port, by_messages);
   co_await moved;
   Task ended = work_->end();

@@ -11,6 +11,7 @@ namespace {
 
 /// Before a range: where it lies. Region 0: nowhere that it could be mapped.
 struct Note {
+  std::uint64_t bytes = 0;
   DevicePlace place;
   cuda::EventTicket ready;
 };
@@ -56,8 +57,9 @@ Task DeviceMessage::run(DeviceMessage& self, Task body) {
   if (self.waiter_) self.engine_.make_ready(self.waiter_);
 }
 
-DevicePort::DevicePort(DeviceWork& work, DeviceMemory& memory, const DeviceReduction& reduction, bool in_place)
-    : state_(std::make_shared<State>(State{work, memory, reduction, in_place, {}, {}})) {}
+DevicePort::DevicePort(DeviceWork& work, DeviceMemory& memory, const DeviceReduction& reduction, bool in_place,
+                       bool sends_empty)
+    : state_(std::make_shared<State>(State{work, memory, reduction, in_place, sends_empty, {}, {}})) {}
 
 std::uint32_t DevicePort::key(std::map<std::pair<int, std::uint32_t>, std::uint32_t>& numbers, int member) const {
   return numbers[{member, lane_}]++ << 8U | lane_;
@@ -67,13 +69,19 @@ std::uint32_t DevicePort::key(std::map<std::pair<int, std::uint32_t>, std::uint3
 
 DeviceMessage DevicePort::send(const Range& range, int to) {
   Task body;
-  if (range.count > 0) body = send_range(*state_, range, to, key(state_->sent, to));
+  if (range.count > 0 || state_->sends_empty) body = send_range(*state_, range, to, key(state_->sent, to));
   return DeviceMessage(engine(), std::move(body));
 }
 
 Task DevicePort::send_range(State& state, Range range, int to, std::uint32_t key) {
   DeviceWork& work = state.work;
   Note note;
+  note.bytes = state.memory.bytes(range);
+  if (note.bytes == 0) {
+    SendMessage told(work.operation(), to, key | kNote, word_bytes(note));
+    co_await told;
+    co_return;
+  }
   // The way back must be there, too.
   if (work.reaches(to)) note.place = work.expose(to, state.memory.facts(range), state.memory.address(range));
   if (note.place.region != 0) {
@@ -109,7 +117,8 @@ DeviceMessage DevicePort::recv_reduce(const Range& own, const Range& into, int f
 
 DeviceMessage DevicePort::receive(const Arrival& arrival, int from) {
   Task body;
-  if (arrival.into.count > 0) body = receive_range(*state_, arrival, from, key(state_->received, from));
+  if (arrival.into.count > 0 || state_->sends_empty)
+    body = receive_range(*state_, arrival, from, key(state_->received, from));
   return DeviceMessage(engine(), std::move(body));
 }
 
@@ -118,8 +127,12 @@ Task DevicePort::receive_range(State& state, Arrival arrival, int from, std::uin
   Note note;
   ReceiveMessage heard(work.operation(), from, key | kNote, word_bytes(note));
   co_await heard;
+  Operation& operation = work.operation();
+  const std::size_t wanted = state.memory.bytes(arrival.into);
+  if (note.bytes != wanted) operation.group().refuse_count(operation, from, note.bytes, wanted);
+  if (wanted == 0) co_return;
   NoteAnswer answer;
-  const auto mapped = work.map(from, note.place, state.memory.bytes(arrival.into));
+  const auto mapped = work.map(from, note.place, wanted);
   if (mapped) {
     work.wait_for(from, note.ready);
     take(state, arrival, *mapped, from);

@@ -47,7 +47,7 @@ class DeviceMessage {
 /// the receiver says so, and it comes through the host.
 class DevicePort {
  public:
-  DevicePort(DeviceWork& work, DeviceMemory& memory, const DeviceReduction& reduction, bool in_place);
+  DevicePort(DeviceWork& work, DeviceMemory& memory, const DeviceReduction& reduction, bool in_place, bool sends_empty);
 
   int rank() const noexcept { return state_->work.operation().group().rank(); }
   int size() const noexcept { return state_->work.operation().group().size(); }
@@ -80,6 +80,7 @@ class DevicePort {
     DeviceMemory& memory;
     const DeviceReduction& reduction;
     const bool in_place;
+    const bool sends_empty;  ///< ranks do not know what others have for them
     /// Messages to a member in a lane, and from him: both sides number them alike.
     std::map<std::pair<int, std::uint32_t>, std::uint32_t> sent, received;
   };

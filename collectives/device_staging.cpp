@@ -36,7 +36,7 @@ Task DeviceStaging::run(Operation& operation, const Plan& plan, const Reduction&
     HostMemory memory(group.engine(), memory_.element_bytes(), reduction, group.size());
     const bool sends_output = plan.collective == Collective::broadcast && group.rank() == plan.root;
     memory.set(in.data(), sends_output ? in.data() : out.data());
-    HostMemoryPort port(operation, group.everybody(), memory, false);
+    HostMemoryPort port(operation, group.everybody(), memory, false, plan.by_own_counts);
     const Plan piece = pieces.plan(index);
     Task done = run_collective(port, piece);
     co_await done;

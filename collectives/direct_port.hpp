@@ -242,7 +242,7 @@ class DirectPort {
   /// to that; then this is never so, and the communicator fails.
   Until<Members> still_exposed(const Step& step) { return until(step, &exposes); }
   /// For what cannot be fetched.
-  HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_}; }
+  HostMemoryPort messages() const { return {*operation_, team_, memory_, in_place_, false}; }
 
   /// A member has so many bytes for this rank, which asked for others: to be awaited until the communicator fails.
   Until<Members> refuse(const Step& step, int member, std::size_t bytes, std::size_t wanted);

@@ -71,7 +71,7 @@ class HostMemory {
 /// that the messages of its pipeline match by.
 class HostMemoryPort {
  public:
-  HostMemoryPort(Operation& operation, const Team& team, HostMemory& memory, bool in_place, bool sends_empty = false)
+  HostMemoryPort(Operation& operation, const Team& team, HostMemory& memory, bool in_place, bool sends_empty)
       : operation_(&operation), team_(&team), memory_(&memory), in_place_(in_place), sends_empty_(sends_empty) {}
 
   /// A message that exists unless its range is empty; where ranks do not know what others have for them, even then.

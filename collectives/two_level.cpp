@@ -201,7 +201,7 @@ class TwoLevel {
     }
     const Nearness nearness = one_host ? Nearness::any : Nearness::none;
     plan = decided(std::move(plan), memory.element_bytes(), operation_, team, nearness);
-    HostMemoryPort port(operation_, team, memory, false);
+    HostMemoryPort port(operation_, team, memory, false, false);
     Task run = run_collective(port, plan);
     co_await run;
   }

@@ -256,6 +256,12 @@ void Group::report_count(const Operation& mine, int source, std::uint64_t bytes,
       {rank_, source, std::string(to_string(mine.call().collective)), mine.number(), 0, 0, {}}));
 }
 
+void Group::refuse_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted) {
+  report_count(mine, source, bytes, wanted);
+  check();
+  throw Error(*reported_);
+}
+
 void Group::check_left_over(const Operation& operation) {
   if (reported_) throw Error(*reported_);
   const Unexpected* const message = unexpected_[FrameHeader::collective].find(

@@ -98,6 +98,8 @@ class Group {
   void report_mismatch(const Operation& mine, int other, const Call& theirs);
   /// A member has sent so many bytes in `mine`, which wants others of it.
   void report_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted);
+  /// The same, for an operation that goes no further: throws what came of it.
+  [[noreturn]] void refuse_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted);
   /// The calls before this one that are still known, the latest first.
   std::vector<Call> calls_before(std::uint32_t number) const;
 

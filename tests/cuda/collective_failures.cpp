@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rondo/algorithms.hpp>
@@ -84,6 +85,22 @@ void come_what_may(Communicator& world) {
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
     require(error.code() == Errc::cuda || error.code() == Errc::peer_failed, "the code of an error");
+  }
+}
+
+/// What rank 0 has for rank 1 is not what that wants of it: none of the two gets anything else, or waits for it.
+void counts_differ(Communicator& world) {
+  for (const auto& [has, wants] : {std::pair{5U, 0U}, {0U, 5U}, {5U, 8U}, {8U, 5U}}) {
+    Communicator group = world.dup();
+    std::vector<std::size_t> send_counts(2, 4), recv_counts(2, 4);
+    if (world.rank() == 0) send_counts[1] = has;
+    if (world.rank() == 1) recv_counts[0] = wants;
+    const cuda::buffer<int> in(world, 4 + send_counts[1]), out(world, 4 + recv_counts[0]);
+    refused(Errc::collective_mismatch, "rank 0 sent", [&] {
+      all_to_all(group, in.span(), out.span(), send_counts, recv_counts);
+      barrier(group);
+    });
+    barrier(world);
   }
 }
 
@@ -199,6 +216,7 @@ Acts collective_failures() {
       {"call-is-refused", call_is_refused},
       {"wait-is-refused-in-a-group", wait_is_refused_in_a_group},
       {"launch-fails", launch_fails},
+      {"counts-differ", counts_differ},
       {"leaves-scratch", leaves_scratch},
       {"scratch-is-given-up", scratch_is_given_up},
       {"events-come-back", events_come_back},

@@ -340,6 +340,12 @@ TEST_CASE("a collective of buffers on the host and on devices is an error of all
   CHECK_THAT(ended.out, ContainsSubstring("all_reduce(float x 10, sum, direct)"));
 }
 
+TEST_CASE("all_to_all by counts of which two ranks have different ones is an error of both", "[cuda][collectives]") {
+  check_ranks(COLLECTIVE_RANK, 2, "counts-differ");
+  if (!is_stand_in()) return;
+  check_ranks(COLLECTIVE_RANK, 2, "counts-differ", {"FAKECUDA_DEVICES=2", "FAKECUDA_PEERS=none", "RONDO_LOG=error"});
+}
+
 TEST_CASE("what one rank moves for all is no copy of the driver's", "[cuda][collectives][stand-in]") {
   if (!is_stand_in() || lacks_kernels()) return;
   check_ranks(COLLECTIVE_RANK, 3, "moved-at-once", {"FAKECUDA_FAIL=cuMemcpyDtoDAsync:1:700"});

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -71,6 +72,9 @@ void print_plan(const Plan& plan) {
   }
 }
 
+/// Also where nobody reads that any more: nothing else is to come of it.
+void say(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
 bool is_writable(int fd) {
   pollfd room{fd, POLLOUT, 0};
   return ::poll(&room, 1, 0) == 1;
@@ -94,15 +98,15 @@ int run_job(const Plan& plan) {
     const int told = result.told_to_stop != 0 ? result.told_to_stop : signals.next_to_stop();
     const Signals::Unheard unheard(signals);
     // Who leaves because nobody reads must not wait for the same reader.
-    if (!result.leave_at_once || is_writable(STDERR_FILENO)) fmt::print(stderr, "{}", result.summary);
+    if (!result.leave_at_once || is_writable(STDERR_FILENO)) say(result.summary);
     if (result.leave_at_once) ::_exit(again && told != 0 ? 128 + told : result.status);
     attempt.reset();
     if (!again) return result.status;
     if (told != 0) {
-      fmt::print(stderr, "rondo-run: told to stop by {}, so the ranks do not start again\n", signal_name(told));
+      say(fmt::format("rondo-run: told to stop by {}, so the ranks do not start again\n", signal_name(told)));
       return 128 + told;
     }
-    fmt::print(stderr, "rondo-run: all ranks start again\n");
+    say("rondo-run: all ranks start again\n");
   }
 }
 
@@ -125,9 +129,9 @@ int run(int argc, const char* const* argv) {
 int main(int argc, char** argv) try {
   return rondo::detail::run(argc, argv);
 } catch (const rondo::detail::LaunchError& error) {
-  fmt::print(stderr, "rondo-run: {}\n", error.what());
+  rondo::detail::say(fmt::format("rondo-run: {}\n", error.what()));
   return error.status;
 } catch (const std::exception& error) {
-  fmt::print(stderr, "rondo-run: {}\n", error.what());
+  rondo::detail::say(fmt::format("rondo-run: {}\n", error.what()));
   return rondo::detail::kLauncherError;
 }

@@ -129,6 +129,12 @@ TEST_CASE("ranks whose reader is gone get SIGPIPE, as without a launcher", "[pro
   CHECK(launched.wait().status == 128 + SIGPIPE);
 }
 
+TEST_CASE("nor does the launcher end otherwise where what it says itself has no reader either", "[process][launcher]") {
+  const auto ended =
+      launch({"--no-prefix", "sh", "-c", "{ { " RONDO_RUN " -n 2 yes 2>&1; echo $? >&3; } | head -1 >&2; } 3>&1"});
+  CHECK(ended.out == std::to_string(128 + SIGPIPE) + "\n");
+}
+
 TEST_CASE("a full disk is an error of the launcher, and said", "[process][launcher]") {
   if (::access("/dev/full", W_OK) != 0) return;
   const auto ended = launch({"sh", "-c", "exec " RONDO_RUN " echo hello > /dev/full"});

@@ -149,8 +149,10 @@ void Operation::watch(Time now) {
   if (!group_.engine().hears_of_failures()) {
     return take_absence("");
   }
+  // Before a deadline, too, however short: or the first to give up would hear that the others have not come to it.
+  const Duration patience = timeout_ ? std::min(settings.stall_after, *timeout_ / 2) : settings.stall_after;
   // Told again to have the hub's answer, and where the others would wrongly be blamed for what is over.
-  const bool due = now - told_stalled_.value_or(started_) >= settings.stall_after;
+  const bool due = now - told_stalled_.value_or(started_) >= patience;
   if (noticed || (due && (!told_stalled_ || told_awaited_ != awaited()))) tell_stalled(now);
 }
 

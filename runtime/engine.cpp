@@ -71,6 +71,8 @@ Group& Engine::make_group(std::uint64_t id, std::vector<int> members) {
 }
 
 void Engine::close_group(Group& group) {
+  const auto is_idle = [](const auto& abandoned) { return abandoned->idle(); };
+  std::erase_if(abandoned_groups_, is_idle);
   closed_groups_.emplace(group.id(), Closed{group.failed(), group.done()});
   last_found_ = nullptr;
   auto closed = groups_.extract(group.id());
@@ -80,11 +82,11 @@ void Engine::close_group(Group& group) {
   // An exception that ends this rank is a better cause; one that is caught leaves it to who asks again.
   if (group.asked() && std::uncaught_exceptions() == 0) tell_closed(*group.asked());
   if (group.idle()) return;
-  // Handles of unfinished operations still refer to it.
   group.poison(Error(Errc::not_initialized, "the communicator was destroyed before its operations had finished",
                      {group.rank(), -1, "", 0, 0, 0, {}}));
   run_ready();
-  abandoned_groups_.push_back(std::move(closed.mapped()));
+  // What looks at shared memory, or waits for the hub's word, ends later.
+  if (!group.idle()) abandoned_groups_.push_back(std::move(closed.mapped()));
 }
 
 Group* Engine::find_group(std::uint64_t id) {

@@ -1,6 +1,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <functional>
 #include <span>
 #include <string>
@@ -41,6 +42,40 @@ TEST_CASE("a message that nobody received in a communicator that was destroyed w
     }
     require(failed, "the communicator is gone");
   });
+}
+
+TEST_CASE("a communicator that was destroyed with work unfinished keeps no shared memory", "[runtime][memory]") {
+  const auto mappings = [] {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);) count += line.find("memfd:rondo") != std::string::npos ? 1 : 0;
+    return count;
+  };
+  const bool collective = GENERATE(false, true);
+  INFO((collective ? "a collective" : "a message"));
+  std::vector<std::size_t> mapped;
+  run_ranks(2, [&](Communicator& world) {
+    for (int round = 0; round < 10; ++round) {
+      Communicator part = world.dup();
+      barrier(part);  // shares memory
+      int value = 0;
+      Work unfinished;
+      if (world.rank() == 0) {
+        unfinished =
+            collective ? iall_reduce(part, std::span(&value, 1), sum) : part.irecv(std::span(&value, 1), 1, Tag{9});
+      }
+      part = Communicator();
+      try {
+        unfinished.wait();
+      } catch (const Error&) {
+      }
+      barrier(world);
+      if (world.rank() == 0) mapped.push_back(mappings());
+      barrier(world);
+    }
+  });
+  CHECK(mapped.front() > 0);
+  CHECK(mapped.back() == mapped.at(2));
 }
 
 TEST_CASE("a collective that waits for a rank which keeps another communicator than that fails on all",

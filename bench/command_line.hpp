@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -29,6 +30,12 @@ std::optional<Number> number_of(const std::string& text) {
 template <typename Number>
 std::string check_number(const std::string& text) {
   if (number_of<Number>(text)) return {};
+  using Bounds = std::numeric_limits<Number>;
+  const auto far = number_of<double>(text);
+  if (far && *far > static_cast<double>(Bounds::max()))
+    return fmt::format("got {}, wanted at most {}", text, Bounds::max());
+  if (far && *far < static_cast<double>(Bounds::lowest()))
+    return fmt::format("got {}, wanted at least {}", text, Bounds::lowest());
   return fmt::format("got {}, wanted a {}number", text, std::is_integral_v<Number> ? "whole " : "");
 }
 

@@ -81,7 +81,9 @@ TEST_CASE("bad arguments are refused with what was got and what is wanted", "[be
   CHECK_THAT(refusal({"all_reduce", "-o", "mean"}), ContainsSubstring("unknown operator 'mean'; known: sum"));
   CHECK_THAT(refusal({"latency", "-n", "0"}), ContainsSubstring("-n: got 0, wanted at least 1 rank"));
   CHECK(refusal({"latency", "-n", "x"}) == "--ranks: got x, wanted a whole number");
-  CHECK(refusal({"latency", "-i", "99999999999"}) == "--iterations: got 99999999999, wanted a whole number");
+  CHECK(refusal({"latency", "-n", "2.5"}) == "--ranks: got 2.5, wanted a whole number");
+  CHECK(refusal({"latency", "-i", "99999999999"}) == "--iterations: got 99999999999, wanted at most 2147483647");
+  CHECK(refusal({"latency", "-w", "-99999999999"}) == "--warmup: got -99999999999, wanted at least -2147483648");
   CHECK(refusal({"latency", "-f", "2x"}) == "--factor: got 2x, wanted a number");
   CHECK(refusal({"latency", "--plot", "a.png"}) == "--plot: got a.png, wanted a name that ends in .svg");
   CHECK_THAT(refusal({"latency", "-i", "0"}), ContainsSubstring("-i: got 0"));

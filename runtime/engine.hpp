@@ -131,7 +131,7 @@ class Engine {
   bool on_other_core(int world_rank) const;
   void connect(Peer& peer);
   void connected(Peer& peer);
-  /// What came from there is not believed, or the peer left after an error; the hub may know more.
+  /// What came from there is not believed; the hub may know more.
   void peer_lost(Peer& peer, const std::string& cause);
   /// The connection ended without a goodbye: for want of room that may have gone to the hub alone.
   void peer_ended(Peer& peer, const std::string& cause);
@@ -140,6 +140,8 @@ class Engine {
   /// It is gone, in order, or as all know.
   bool has_left(const Peer& peer) const noexcept { return peer.gone() && !suspected(peer); }
   void peer_left(Peer& peer);
+  /// In order, or by an exception, and it had seen a failure of which this rank may not have heard yet.
+  void peer_left_after_error(Peer& peer);
   void peer_unreachable(int world_rank, const std::string& cause);
   /// A rank that shares memory with this one rests, and must look up.
   void wake(int world_rank);

@@ -32,6 +32,12 @@ void Engine::peer_ended(Peer& peer, const std::string& cause) {
   lose(peer, cause, Suspect::How::ended);
 }
 
+// What it was the hub says before it says that the rank has left. Without a hub, who has seen a failure knows it.
+void Engine::peer_left_after_error(Peer& peer) {
+  if (hears_of_failures() ? left_.contains(peer.world_rank()) : failure_seen_) return peer_left(peer);
+  lose(peer, "it left after an error", Suspect::How::ended);
+}
+
 void Engine::lose(Peer& peer, const std::string& cause, Suspect::How how) {
   if (peer.gone()) return;
   peer.detach(cause);

@@ -181,8 +181,7 @@ void Peer::handle(const FrameHeader& header) {
     case FrameKind::credit: credit_ = std::min(credit_ + header.bytes, window_); return;
     case FrameKind::bye:
       bye_received_ = true;
-      if (header.number == 0) return engine_.peer_left(*this);
-      return engine_.peer_lost(*this, "it left after an error");
+      return header.number == 0 ? engine_.peer_left(*this) : engine_.peer_left_after_error(*this);
     case FrameKind::taken:
       if (!engine_.device_pieces().taken(*this, header.number)) reject("it took a piece that was not sent");
       return;

@@ -237,6 +237,48 @@ TEST_CASE("a connection that ends without a goodbye is no failure where the hub 
   CHECK_FALSE(group.failed());
 }
 
+TEST_CASE("a rank that leaves in order after a failure fails only who waits for it", "[runtime][control]") {
+  FrameHeader bye = Pair::header(FrameKind::bye, 0);
+  bye.number = 1;  // it has seen one
+  SECTION("with a hub, which has told of the failure before it tells of the goodbye") {
+    const bool told_before = GENERATE(false, true);
+    WatchedRank rank;
+    Group& group = rank.engine.make_group(Pair::kGroup, {0, 1, 2});
+    Peer& peer = rank.engine.peer(1);
+    peer.attach(std::make_unique<HeldLink>());
+    const Receive receive(group);
+    Notice left;
+    left.kind = Notice::Kind::left;
+    left.rank = 1;
+    if (told_before) rank.tell(left);
+    peer.deliver(bye, {});
+    if (!told_before) {
+      CHECK_FALSE(receive.message.done());  // the failure may be this communicator's
+      rank.tell(left);
+    }
+    REQUIRE(receive.message.done());
+    CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
+                      ContainsSubstring("rank 1 has left: it said goodbye"));
+    rank.pass(2 * rank.engine.settings().verdict_wait);
+    CHECK_FALSE(group.failed());
+  }
+  SECTION("without one, where this rank has seen it") {
+    Pair pair;
+    const Receive receive(*pair.group);
+    pair.engine.peer_lost(pair.engine.peer(2), "it crashed");
+    pair.peer.deliver(bye, {});
+    REQUIRE(receive.message.done());
+    CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
+                      ContainsSubstring("rank 1 has left: it said goodbye"));
+    CHECK_FALSE(pair.group->failed());
+  }
+  SECTION("without one, where nobody else will tell of it") {
+    Pair pair;
+    pair.peer.deliver(bye, {});
+    CHECK_THROWS_WITH(pair.group->check(), ContainsSubstring("rank 1 died: it left after an error"));
+  }
+}
+
 TEST_CASE("a link awaits nothing of a message that was given up with its communicator, though the verdict is to come",
           "[runtime][control]") {
   Launcher launcher(2);

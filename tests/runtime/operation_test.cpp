@@ -25,9 +25,10 @@ struct Waiting final : Operation {
 
 }  // namespace
 
-TEST_CASE("the hub hears of a collective that waits for a second, or for half of its deadline", "[runtime][operation]") {
-  const auto [timeout, told_after] = GENERATE(table<std::optional<Duration>, Duration>(
-      {{std::nullopt, 1s}, {60s, 1s}, {2s, 1s}, {600ms, 300ms}, {0s, 20ms}}));
+TEST_CASE("the hub hears of a collective that waits for a second, or for half of its deadline",
+          "[runtime][operation]") {
+  const auto [timeout, told_after] = GENERATE(
+      table<std::optional<Duration>, Duration>({{std::nullopt, 1s}, {60s, 1s}, {2s, 1s}, {600ms, 300ms}, {0s, 20ms}}));
   WatchedRank rank;
   Group& group = rank.engine.make_group(7, {0, 1, 2});
   Waiting operation(group, timeout);

@@ -151,7 +151,9 @@ void Hub::add(int socket, const std::string& where) {
   connection.handshake = Handshake::accept(std::move(terms), job_.key);
   connection.timer.expires_after(job_.limits.handshake);
   connection.timer.async_wait(while_alive([this, id](asio::error_code failed) {
-    if (!failed) drop(id, "silent");
+    // Its last word and the deadline may have come together.
+    const auto found = connections_.find(id);
+    if (!failed && found != connections_.end() && found->second.rank < 0) drop(id, "silent");
   }));
   arm_read(id);
 }
@@ -257,6 +259,13 @@ void Hub::write(Id id, const std::string& bytes) {
   // Not now: whoever writes may be in the middle of a list of connections.
   found->second.last_words = true;
   asio::post(context_, while_alive([this, id] { drop(id, "it does not read its control connection"); }));
+}
+
+/// What only helps who waits. A rank that computes reads nothing for long: it is not to be given up for advice.
+void Hub::advise(int rank, const Notice& notice) {
+  const auto& id = members_[static_cast<std::size_t>(rank)].connection;
+  const auto found = id ? connections_.find(*id) : connections_.end();
+  if (found != connections_.end() && !found->second.unsent()) write(*id, encode(notice));
 }
 
 void Hub::drop(Id id, const std::string& cause) {

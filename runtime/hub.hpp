@@ -158,6 +158,7 @@ class Hub {
   void shake_hands(Id id, HubConnection& connection);
   void refuse(Id id, HubConnection& connection);
   void write(Id id, const std::string& bytes);
+  void advise(int rank, const Notice& notice);
   void drop(Id id, const std::string& cause);
   void retire(HubConnection& connection);
 

@@ -141,8 +141,7 @@ void Hub::take_stalled(int rank, Notice notice) {
     answer.kind = Notice::Kind::absent;
     answer.awaited.clear();
     answer.text = absence(rank, notice);
-    if (const auto& connection = members_[static_cast<std::size_t>(rank)].connection)
-      write(*connection, encode(answer));
+    advise(rank, answer);
   }
 }
 
@@ -152,10 +151,10 @@ void Hub::pass_on(int rank, const Notice& notice) {
   for (const Notice::Awaited& awaited : notice.awaited) {
     if (awaited.rank < 0 || awaited.rank >= job_.size || awaited.rank == rank) continue;
     const Member& other = members_[static_cast<std::size_t>(awaited.rank)];
-    if (!other.connection || other.stalls.contains(notice.communicator)) continue;
+    if (other.stalls.contains(notice.communicator)) continue;
     Notice told = notice;
     told.awaited = {awaited};
-    write(*other.connection, encode(told));
+    advise(awaited.rank, told);
   }
 }
 
@@ -174,15 +173,14 @@ void Hub::take_resumed(int rank, std::uint64_t communicator) {
 
 /// Nobody told it of others that waited for it while it waited itself; now it may have destroyed the communicator.
 void Hub::ask_who_resumed(int rank, std::uint64_t communicator) {
-  const auto& connection = members_[static_cast<std::size_t>(rank)].connection;
-  for (int other = 0; connection && other < job_.size; ++other) {
+  for (int other = 0; other < job_.size; ++other) {
     const auto& stalls = members_[static_cast<std::size_t>(other)].stalls;
     const auto found = stalls.find(communicator);
     if (found == stalls.end()) continue;
     const Notice& said = found->second.said;
     const bool awaits =
         std::any_of(said.awaited.begin(), said.awaited.end(), [&](const auto& one) { return one.rank == rank; });
-    if (awaits) write(*connection, encode(said));
+    if (awaits) advise(rank, said);
   }
 }
 

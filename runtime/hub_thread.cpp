@@ -1,16 +1,16 @@
 #include "runtime/hub_thread.hpp"
 
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <csignal>
 #include <system_error>
 
 #include <asio/post.hpp>
 #include <fmt/format.h>
 
 #include <rondo/error.hpp>
+
+#include "runtime/quiet_thread.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -31,18 +31,7 @@ Descriptor HubThread::start() {
   }
   Descriptor mine(pair[0]);
   hub_.adopt(pair[1], 0);
-  // The program's signal handlers expect the program's threads.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (...) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { run(); });
   return mine;
 }
 

@@ -32,8 +32,7 @@ void Hub::take_waits(int rank, const Notice& notice) {
   answer.kind = Notice::Kind::circle;
   answer.number = notice.number;
   answer.text = circle_of(rank);
-  const auto& connection = members_[static_cast<std::size_t>(rank)].connection;
-  if (connection && !answer.text.empty()) write(*connection, encode(answer));
+  if (!answer.text.empty()) advise(rank, answer);
 }
 
 /// All its threads that wait, as far as is known, wait for others to begin something.

@@ -12,6 +12,7 @@
 #include <rondo/error.hpp>
 
 #include "runtime/engine.hpp"
+#include "runtime/quiet_thread.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -178,7 +179,10 @@ bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::opt
     case Idle::Step::sleep: break;
   }
   const Time now = clock_.now();
-  if (engine_.tick(now) > 0) return true;
+  if (engine_.tick(now) > 0) {
+    wake_parked();
+    return true;
+  }
   if (deadline && now >= *deadline) return false;
   sleep(lock, deadline ? *deadline - now : Duration::max());
   if (engine_.poll(true) > 0) idle.moved();
@@ -226,7 +230,7 @@ void Progress::leave_unattended(Waitable& waitable) {
   if (!helper_allowed_) return;
   if (helper_.joinable()) return wake_helper();
   try {
-    helper_ = std::thread([this] { help(); });
+    helper_ = quiet_thread([this] { help(); });
   } catch (const std::system_error& error) {
     // As without one, then: who calls next drives.
     const std::string why =

@@ -4,20 +4,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <utility>
 
 #include <asio/post.hpp>
+
+#include "runtime/quiet_thread.hpp"
 
 namespace rondo::detail {
 
 Writer::Writer(asio::io_context& context, int descriptor, std::function<void()> changed)
     : context_(context), descriptor_(descriptor), changed_(std::move(changed)) {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { run(); });
 }
 
 Writer::~Writer() {

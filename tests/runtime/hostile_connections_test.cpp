@@ -1,5 +1,10 @@
+#include <sys/socket.h>
+
+#include <array>
 #include <chrono>
 #include <deque>
+#include <span>
+#include <thread>
 #include <utility>
 
 #include <rondo/error.hpp>
@@ -98,6 +103,32 @@ TEST_CASE("half a hello and then silence ends at the limit", "[runtime][hostile]
     CHECK(stranger.ends());
   }
   CHECK(port.hub.refused() == 4);
+}
+
+TEST_CASE("a rank whose last word of the handshake comes with the limit is in", "[runtime][hostile]") {
+  constexpr auto kLimit = 500ms;
+  Port port(kLimit);
+  std::deque<HubClient> ranks;
+  for (int rank = 0; rank < kSize - 1; ++rank) ranks.push_back(port.join(rank));
+  HubClient& last = ranks.emplace_back(port.stranger());
+  Handshake handshake = Handshake::initiate(port.terms(kSize - 1), port.key);
+  const auto say = [&] {
+    last.send(handshake.output());
+    handshake.sent(handshake.output().size());
+  };
+  say();
+  std::array<std::byte, 256> challenge;
+  ssize_t got = 0;
+  run_until(port.context, [&] {
+    got = ::recv(last.descriptor(), challenge.data(), handshake.wanted(), MSG_DONTWAIT);
+    return got > 0;
+  });
+  handshake.feed(std::span(challenge).first(static_cast<std::size_t>(got)));
+  say();
+  std::this_thread::sleep_for(kLimit);  // the hub has no core
+  CHECK(last.shake_hands(handshake) == Verdict::accepted);
+  last.tell(Join{"late", 0});
+  for (auto& rank : ranks) CHECK(rank.expect<Table>().addresses.size() == kSize);
 }
 
 TEST_CASE("a dripping stranger ends at the same limit", "[runtime][hostile]") {

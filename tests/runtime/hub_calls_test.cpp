@@ -128,6 +128,18 @@ TEST_CASE("a call is told to those whom it waits for and who are not stuck in th
   for (auto& rank : {&job.ranks[0], &job.ranks[1]}) CHECK(rank->expect<Notice>().text == "a marker");
 }
 
+TEST_CASE("a rank that computes is not given up for what those who wait for it have to say", "[runtime][hub]") {
+  Job job(3, [](Hub::Job& plan) { plan.limits.unsent_bytes = 64 << 10; });
+  job.start();
+  for (std::uint64_t number = 1; number <= 4000; ++number) {
+    job.ranks[0].tell(stalled(number, rondo::Collective::barrier, {{2, 2}}));
+    job.context.restart();
+    job.context.poll();
+  }
+  job.ranks[0].tell(failed(1, "marker"));
+  for (auto& rank : job.ranks) CHECK(told(rank).text == "marker");
+}
+
 TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runtime][hub]") {
   Job job(4);
   job.start();

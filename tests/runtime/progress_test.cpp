@@ -3,9 +3,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -52,6 +55,44 @@ TEST_CASE("a collective that waits is no deadlock", "[runtime][progress]") {
         work.wait();
       },
       config);
+}
+
+namespace {
+
+/// Of this process, those that a signal may come to.
+int threads_that_take_signals() {
+  int count = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(thread.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (!line.starts_with("SigBlk:")) continue;
+      const auto blocked = std::stoull(line.substr(7), nullptr, 16);
+      count += (blocked >> (SIGTERM - 1) & 1) == 0 ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("the helper thread takes none of the program's signals", "[runtime][progress]") {
+  std::array<int, 2> before{};
+  std::array<int, 2> with_helpers{};
+  run_ranks(2, [&](Communicator& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    int value = 0;
+    barrier(world);
+    before.at(rank) = threads_that_take_signals();
+    barrier(world);
+    Work receives = world.irecv(std::span(&value, 1), 1 - world.rank());
+    barrier(world);
+    with_helpers.at(rank) = threads_that_take_signals();
+    barrier(world);
+    world.send(std::span(&value, 1), 1 - world.rank());
+    receives.wait();
+  });
+  CHECK(before[0] > 0);
+  CHECK(with_helpers == before);
 }
 
 namespace {

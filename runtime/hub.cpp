@@ -201,6 +201,7 @@ void Hub::arm_write(Id id, HubConnection& connection) {
 /// False when nothing more is to be had from this connection for now.
 bool Hub::read_some(Id id) {
   auto& connection = connections_.at(id);
+  if (connection.handshake && ends()) connection.handshake->close();
   const auto input = connection.read();
   if (input == HubConnection::Input::some && !connection.last_words) {
     if (connection.handshake) {

@@ -163,6 +163,7 @@ class Hub {
   void retire(HubConnection& connection);
 
   // The job (hub_job.cpp).
+  bool ends() const;
   Verdict admission(const HandshakeTerms& peer) const;
   void admit(Id id, HubConnection& connection, int rank);
   void take(Id id, int rank, const ControlMessage& message);

@@ -18,11 +18,16 @@ constexpr std::size_t kMaxStalls = 256;  // communicators on which one rank may 
 
 }  // namespace
 
+/// All had come, and some are gone: who comes now, perhaps of a world of another size, comes for the next job at this
+/// place, and is to call again.
+bool Hub::ends() const {
+  return closing_ ||
+         (phase_ == Phase::running && std::any_of(members_.begin(), members_.end(),
+                                                  [](const Member& member) { return member.left || member.dead; }));
+}
+
 Verdict Hub::admission(const HandshakeTerms& peer) const {
-  if (closing_) return Verdict::closing;
   const Member& member = members_[static_cast<std::size_t>(peer.rank)];
-  // All had come, and this one is gone: it comes for the next job at this place, and is to call again.
-  if (phase_ == Phase::running && (member.left || member.dead)) return Verdict::closing;
   // Late for a job that failed already: it comes in to be told why.
   const bool taken = member.connection || (member.joined && !failure_);
   return taken ? Verdict::duplicate_rank : Verdict::accepted;

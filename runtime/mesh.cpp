@@ -30,6 +30,7 @@ namespace {
 constexpr int kTries = 3;
 // Who calls has so long to say who it is where many others wait for their turn.
 constexpr Duration kPatienceWithStrangers = std::chrono::seconds(1);
+constexpr int kRefusalsTold = 8;
 
 std::string random_socket_name() {
   std::array<std::uint64_t, 2> bits{};
@@ -151,8 +152,12 @@ Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) con
   // A Unix socket connects at once or waits for room in the listener's queue, which the kernel of this host makes.
   const int type = SOCK_STREAM | SOCK_CLOEXEC | (over_unix ? 0 : SOCK_NONBLOCK);
   Descriptor socket(::socket(target.ss_family, type, 0));
-  if (!socket ||
-      (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) != 0 && errno != EINPROGRESS)) {
+  const auto connect = [&] {
+    return socket ? ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) : -1;
+  };
+  int called = connect();
+  while (called != 0 && errno == EINTR) called = connect();
+  if (called != 0 && errno != EINPROGRESS) {
     cause = std::generic_category().message(errno);
     return {};
   }
@@ -322,17 +327,22 @@ void Mesh::established(Attempt& attempt) {
     return;
   }
   if (!attempt.started_here) {
-    // A stranger: it gets no more than this line.
-    if (attempt.handshake.done() && attempt.handshake.verdict() != Verdict::crossed) {
-      log_.warn("refused a connection: {}", attempt.handshake.text());
-    }
-    return;
+    const Verdict verdict = attempt.handshake.verdict();
+    // Whose own connection stays, or who has gone before it heard that this one does.
+    if (verdict == Verdict::pending || verdict == Verdict::crossed || verdict == Verdict::accepted) return;
+    return tell_refusal(attempt.handshake.text());
   }
   switch (attempt.handshake.verdict()) {
     case Verdict::crossed: return;  // theirs is on its way
     case Verdict::pending: return failed(attempt, "the connection was closed during the handshake");
     default: return engine_->peer_unreachable(attempt.rank, attempt.handshake.text());
   }
+}
+
+// A stranger gets no more than this line, and many of them not each its own.
+void Mesh::tell_refusal(const std::string& reason) {
+  if (++refusals_ > kRefusalsTold) return log_.info("refused a connection: {}", reason);
+  log_.warn("refused a connection: {}{}", reason, refusals_ == kRefusalsTold ? " (RONDO_LOG=info tells of more)" : "");
 }
 
 void Mesh::attach(Attempt& attempt) {

@@ -68,6 +68,7 @@ class Mesh final : public Connector {
   bool shake_hands(Attempt& attempt);
   void decide(Attempt& attempt);
   void established(Attempt& attempt);
+  void tell_refusal(const std::string& reason);
   void attach(Attempt& attempt);
   void tell(const Attempt& attempt, const Link& link, const std::string& reason);
   void failed(Attempt& attempt, const std::string& cause);
@@ -88,6 +89,7 @@ class Mesh final : public Connector {
 
   std::map<int, std::unique_ptr<Attempt>> connecting_;  // by rank: started here
   std::vector<std::unique_ptr<Attempt>> accepted_;      // started by others
+  int refusals_ = 0;
 };
 
 }  // namespace rondo::detail

@@ -213,6 +213,7 @@ void Handshake::understand_proof() {
   }
   if (!same(proof.proof, proof_of("rondo handshake: initiator"))) return refuse(Verdict::wrong_key);
   authenticated_ = true;
+  if (closing_) return refuse(Verdict::closing);
   if (peer_.size != mine_.size) return refuse(Verdict::other_size);
   const bool in_world = peer_.rank >= 0 && peer_.rank < mine_.size && peer_.rank != mine_.rank;
   const bool expected = mine_.peer == kAnyRank || mine_.peer == peer_.rank;

@@ -104,10 +104,11 @@ class Handshake {
   std::span<const std::byte> output() const noexcept;
   void sent(std::size_t bytes) noexcept;
 
+  /// Acceptor only: whoever knows the key hears `closing`, whatever size and rank it claims.
+  void close() noexcept { closing_ = true; }
   /// Acceptor only: the other side is who it says (where there is a key); the owner now says `answer(...)`.
   bool deciding() const noexcept { return deciding_; }
-  /// accepted, crossed, duplicate_rank, other_size, closing: whatever the owner knows and the handshake does
-  /// not.
+  /// accepted, crossed, duplicate_rank, closing: whatever the owner knows and the handshake does not.
   void answer(Verdict verdict);
 
   /// pending until the verdict is known. The last `output()` may still have to be written.
@@ -146,6 +147,7 @@ class Handshake {
   JobKey key_;
   bool initiator_;
   bool deciding_ = false;
+  bool closing_ = false;
   bool authenticated_ = false;
   bool told_by_peer_ = false;  ///< the verdict is what the other side said
   bool peer_has_key_ = false;

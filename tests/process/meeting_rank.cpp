@@ -1,5 +1,6 @@
 // A rank that meets the others, adds up what they have, and says so: meeting_rank [METHOD RANK SIZE]. With MEETING_MODE
-// garbage it first writes what no rank sends to every socket on which it listens itself; with once it ends with status
+// garbage it first writes what no rank sends to every socket on which it listens itself, with much-garbage more than
+// once; with once it ends with status
 // 9 in the first attempt; with twice it makes a second world beside the first; with turns rank 0 hears of the others,
 // of each in turn, a hundred times, and says if it did not sleep for that, or not until somebody spoke. With late the
 // process has given up libcrypto before it meets anybody, as at its end, and has a communicator until then.
@@ -100,6 +101,7 @@ int run(const rondo::InitOptions& options, std::string_view mode) {
   if (mode == "twice") (void)rondo::init(options);
   if (mode == "turns") take_turns(world);
   if (mode == "garbage") std::printf("garbage to %d\n", send_garbage());
+  for (int i = 0; mode == "much-garbage" && i < 20; ++i) send_garbage();
   std::vector<int> sum(1000, world.rank() + 1);
   for (int i = 0; i < 3; ++i) {
     sum.assign(sum.size(), world.rank() + 1);

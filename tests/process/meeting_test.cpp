@@ -314,6 +314,14 @@ TEST_CASE("garbage on the ports where ranks listen is turned away, and the job g
   CHECK(ended.status == 0);
 }
 
+TEST_CASE("many strangers do not get a line each", "[process][meeting]") {
+  const auto ended = launch_with(2, {"-x", "RONDO_TRANSPORT=unix", "-x", "MEETING_MODE=much-garbage"});
+  check_met(ended, 2);
+  INFO(ended.err);
+  CHECK(lines_with(ended.err, "refused a connection") <= 2 * 8);
+  CHECK(lines_with(ended.err, "(RONDO_LOG=info tells of more)") <= 2);
+}
+
 TEST_CASE("more ranks than cores meet and work", "[process][meeting]") {
   const std::string transport = GENERATE("unix", "tcp");
   check_met(launch_with(16, {"-x", "RONDO_TRANSPORT=" + transport}), 16);

@@ -260,6 +260,24 @@ TEST_CASE("who has left a job that runs, or died in it, has its number no more a
   CHECK(port.meet(again, port.terms(1), port.key) == Verdict::closing);
 }
 
+TEST_CASE("who comes for the next job while the one before ends is to call again, whatever it claims",
+          "[runtime][hostile]") {
+  Port port;
+  auto ranks = port.job_runs();
+  ranks[1].tell(Notice{});  // its goodbye
+  ranks[0].expect<Notice>();
+  HandshakeTerms claims = port.terms(2);  // that one has not left
+  SECTION("the number of another") {}
+  SECTION("another size") { claims.size = kSize - 1; }
+  SECTION("a number that this job has not") {
+    claims.size = 2 * kSize;
+    claims.rank = 2 * kSize - 1;
+  }
+  HubClient next = port.stranger();
+  CHECK(port.meet(next, claims, port.key) == Verdict::closing);
+  CHECK_FALSE(port.hub.failure());
+}
+
 TEST_CASE("ranks that disagree on the size are all told", "[runtime][hostile]") {
   Port port;
   HubClient zero = port.join(0);

@@ -47,8 +47,8 @@ concept Complex = IsComplex<T>::value;
 template <typename T>
 T encode(double value, ReduceKind kind) {
   if constexpr (Complex<T>) {
-    using Part = typename T::value_type;
-    return {static_cast<Part>(value), kind == ReduceKind::prod ? Part{0} : static_cast<Part>(-value)};
+    using Component = typename T::value_type;
+    return {static_cast<Component>(value), kind == ReduceKind::prod ? Component{0} : static_cast<Component>(-value)};
   } else if constexpr (std::integral<T>) {
     return static_cast<T>(static_cast<std::int64_t>(value));
   } else {

@@ -1,5 +1,7 @@
 #include "cuda/event_pool.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "cuda/region.hpp"
@@ -35,16 +37,40 @@ void EventPool::destroy() noexcept {
 
 std::optional<EventTicket> EventPool::record(StreamHandle stream, int users, std::uint64_t owner) {
   if (free_.empty()) return std::nullopt;
-  // The one that has been free for the longest: whoever still asks for an earlier use hears the truth.
-  const std::uint32_t index = free_.front();
-  Slot& slot = slots_[index];
   const Driver& driver = context_.driver();
   const Current current(context_);
+  const auto found = next();
+  if (found == free_.end()) return std::nullopt;
+  const std::uint32_t index = *found;
+  Slot& slot = slots_[index];
   driver.must(driver.cuEventRecord, slot.event, stream);
-  free_.erase(free_.begin());
+  free_.erase(found);
   slot.users = users;
   slot.owner = owner;
+  slot.trusted = false;
   return EventTicket{index, ++slot.generation};
+}
+
+bool EventPool::can_record() const {
+  if (free_.empty()) return false;
+  const Current current(context_);
+  return next() != free_.end();
+}
+
+std::vector<std::uint32_t>::const_iterator EventPool::next() const {
+  // The one that has been free for the longest: who asks late for an earlier use still hears of that one.
+  return std::find_if(free_.begin(), free_.end(), [this](std::uint32_t index) {
+    const Slot& slot = slots_[index];
+    return !slot.trusted || is_done(slot);
+  });
+}
+
+bool EventPool::is_done(const Slot& slot) const {
+  const Driver& driver = context_.driver();
+  const Result result = driver.cuEventQuery(slot.event);
+  if (result == Result::not_ready) return false;
+  if (result != Result::success) driver.fail(driver.cuEventQuery.name, result);
+  return true;
 }
 
 bool EventPool::give_back(EventTicket ticket) noexcept {
@@ -61,6 +87,7 @@ void EventPool::give_up(std::uint64_t owner) noexcept {
     if (slot.users == 0 || slot.owner != owner) continue;
     slot.users = 0;
     slot.given_up = true;
+    slot.trusted = true;
     free_.push_back(static_cast<std::uint32_t>(i));
   }
 }

@@ -39,17 +39,21 @@ class EventPool {
 
   /// What `ImportedEvents` of other processes is made with; the place is the ticket's index.
   std::span<const IpcEventHandle> handles() const noexcept { return handles_; }
+  /// Those that nobody uses. One that was given up may not be recorded yet all the same: see `can_record`.
   std::size_t available() const noexcept { return free_.size(); }
 
   /// An event that is recorded on the stream after all that was queued there, for so many others to wait for. Nothing:
-  /// all are in use, ask again when one has been given back. Throws CudaError; the event is then free again. `owner` is
-  /// whoever may have to give it up.
+  /// all are in use, or given up and not done; ask again later. Throws CudaError; the event is then free again. `owner`
+  /// is whoever may have to give it up.
   std::optional<EventTicket> record(StreamHandle stream, int users = 1, std::uint64_t owner = 0);
+  /// Whether there would be one. Throws CudaError.
+  bool can_record() const;
   /// One of them will not enqueue a wait for this use any more. False: there is no such use (the peer's answer is
   /// wrong).
   [[nodiscard]] bool give_back(EventTicket ticket) noexcept;
-  /// The owner has failed, and what others do not say any more need not be waited for: all its events are free. A wait
-  /// that is enqueued for one all the same waits for a later record, which was enqueued before it, too.
+  /// The owner has failed, and what others do not say any more need not be waited for: all its events are free. Some
+  /// may still trust their tickets. So none is recorded anew before its last record is done: whoever is told "done" is
+  /// told the truth. A wait that is enqueued for one may be for a later record, which was enqueued before it, too.
   void give_up(std::uint64_t owner) noexcept;
 
  private:
@@ -59,8 +63,12 @@ class EventPool {
     int users = 0;
     std::uint64_t owner = 0;
     bool given_up = false;  ///< once: an answer to an earlier use may still come
+    bool trusted = false;   ///< its last use was given up: others may still ask whether that is done
   };
 
+  /// The one to be recorded next; the end: there is none. A context is current. Throws CudaError.
+  std::vector<std::uint32_t>::const_iterator next() const;
+  bool is_done(const Slot& slot) const;
   void destroy() noexcept;
 
   const PrimaryContext& context_;

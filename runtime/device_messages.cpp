@@ -285,7 +285,7 @@ void DeviceMessages::clear_when_due(ReceiveMessage& message, Peer& peer, const F
   if (write) {
     none.follow = [this, buffer, write, from = peer.world_rank()](cuda::StreamHandle stream) {
       cuda::EventPool& events = device().events;
-      if (engine_.device_peers().ends(from) || events.available() == 0) return false;
+      if (engine_.device_peers().ends(from) || !events.can_record()) return false;
       engine_.device().follow(*buffer, stream);
       write->due = events.record(stream).value_or(cuda::kNoEvent);
       return true;

@@ -82,6 +82,46 @@ TEST_CASE("an owner that fails gives up its events, and late answers do no harm"
   CHECK(pool.available() == 2);
 }
 
+TEST_CASE("an event that was given up is not recorded anew before it is done", "[cuda][event_pool]") {
+  const DeviceUnderTest device;
+  const Stream other(device.context);
+  EventPool pool(device.context, 2);
+  const auto record = [&] { return pool.record(other.handle()); };
+  HeldStream held(device);
+  const auto trusted = pool.record(device.stream.handle(), 2, 7);
+  REQUIRE(trusted);
+  CHECK(pool.give_back(*trusted));
+  pool.give_up(7);
+  // It is the next in turn for the second of these, and passed over.
+  for (int round = 0; round < 2; ++round) {
+    CHECK(pool.available() == 2);
+    const auto ticket = record();
+    REQUIRE(ticket);
+    CHECK(ticket->index != trusted->index);
+    CHECK(pool.available() == 1);
+    CHECK(!pool.can_record());
+    CHECK(!record());
+    CHECK(pool.give_back(*ticket));
+    CHECK(pool.can_record());
+  }
+  held.drain();
+  const auto again = record();
+  REQUIRE(again);
+  CHECK(again->index == trusted->index);
+  CHECK(again->generation == trusted->generation + 1);
+  // What is given back in the usual way nobody asks for.
+  CHECK(record());
+  CHECK(!pool.can_record());
+  HeldStream held_again(device, other.handle());
+  CHECK(pool.give_back(*again));
+  CHECK(pool.can_record());
+  const auto behind = record();
+  REQUIRE(behind);
+  CHECK(pool.give_back(*behind));
+  CHECK(record());
+  held_again.drain();
+}
+
 TEST_CASE("the events of a pool are not opened by their own process", "[cuda][event_pool]") {
   const DeviceUnderTest device;
   const EventPool pool(device.context, 1);

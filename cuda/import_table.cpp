@@ -14,6 +14,33 @@ bool overlap(const RegionDescription& a, const RegionDescription& b) {
   return a.base < b.base + b.bytes && b.base < a.base + a.bytes;
 }
 
+/// Of all tables of the process: two threads that open one handle at the same time confuse the driver, as may one that
+/// closes what another opens. So one opens at a time, and none while another closes, which nobody waits for: to close
+/// may wait for the device, and that for what the thread that is to open does next.
+struct Turns {
+  std::mutex opening;
+  int closing = 0;  ///< threads that do; under the mutex
+};
+
+Turns& turns() {
+  static Turns of_all;
+  return of_all;
+}
+
+class Closing {
+ public:
+  Closing() noexcept { count(1); }
+  ~Closing() { count(-1); }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+ private:
+  static void count(int change) noexcept {
+    const std::scoped_lock lock(turns().opening);
+    turns().closing += change;
+  }
+};
+
 }  // namespace
 
 ImportTable::Use& ImportTable::Use::operator=(Use&& other) noexcept {
@@ -69,8 +96,7 @@ std::optional<ImportTable::Use> ImportTable::use(RegionId region, std::uint64_t 
                                   import.region.bytes));
   }
   if (import.mapped == 0) {
-    if (must_wait(import)) return std::nullopt;
-    map(import);
+    if (must_wait(import) || !map(import)) return std::nullopt;
   } else if (import.uses == 0) {
     --idle_;
   }
@@ -90,14 +116,14 @@ bool ImportTable::must_wait(const Import& wanted) const {
   return false;
 }
 
-void ImportTable::map(Import& import) {
-  // Two threads that open one handle at the same time confuse the driver.
-  static std::mutex one_at_a_time;
-  const std::scoped_lock lock(one_at_a_time);
+bool ImportTable::map(Import& import) {
+  const std::scoped_lock lock(turns().opening);
+  if (turns().closing > 0) return false;
   const Driver& driver = context_.driver();
   const Current current(context_);
   driver.must(CudaFacts{.peer = peer_, .bytes = import.region.bytes}, driver.cuIpcOpenMemHandle, &import.mapped,
               import.region.handle, kIpcLazyPeerAccess);
+  return true;
 }
 
 ImportTable::Import* ImportTable::longest_idle() noexcept {
@@ -154,6 +180,7 @@ void ImportTable::close(Import& import) noexcept {
   const Driver& driver = context_.driver();
   const Current current(context_, std::nothrow);
   if (!current) return;
+  const Closing closing;
   driver.cuIpcCloseMemHandle(mapped);
 }
 

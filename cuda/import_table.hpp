@@ -63,8 +63,9 @@ class ImportTable {
   bool has(RegionId region) const noexcept;
   /// Somebody has an address of a region: they must be done before this object goes.
   bool in_use() const noexcept;
-  /// `bytes` bytes at `offset` of a region. Nothing: a region at the same place is yet to be closed. Throws RegionError
-  /// for a region that there is not, or not that much of; CudaError when it cannot be mapped.
+  /// `bytes` bytes at `offset` of a region. Nothing: a region at the same place is yet to be closed, or another thread
+  /// is closing one now. Throws RegionError for a region that there is not, or not that much of; CudaError when it
+  /// cannot be mapped.
   std::optional<Use> use(RegionId region, std::uint64_t offset, std::uint64_t bytes);
   /// Since when nobody has used the region that has been mapped in vain for longest: the number of its last use among
   /// those of all tables, by the order in which they ended. Nothing: all that is mapped is in use.
@@ -95,7 +96,8 @@ class ImportTable {
   Import* longest_idle() noexcept;
   /// Whether a region at the same place at the owner is still mapped.
   bool must_wait(const Import& wanted) const;
-  void map(Import& import);
+  /// False: another thread is closing a region.
+  bool map(Import& import);
   void end_use(RegionId region) noexcept;
   void close(Import& import) noexcept;
 

@@ -35,7 +35,7 @@ DeviceOffer DeviceMessages::offer_of(const DeviceBuffer& buffer, int to) {
     // All events in use: as many messages are on their way already.
     if (ready) return {.place = place, .ready = *ready};
   } catch (const cuda::CudaError& error) {
-    engine_.device_peers().stage_instead(error.what());
+    engine_.device_peers().stage_instead(error);
   }
   return {};
 }

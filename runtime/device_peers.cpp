@@ -48,6 +48,11 @@ void DevicePeers::stage_instead(const std::string& why) {
   if (engine_.first_time(why)) engine_.log().warn("device memory goes through the host: {}", why);
 }
 
+void DevicePeers::stage_instead(const cuda::CudaError& error) {
+  const std::string reason = fmt::format("{} {} {}", error.call(), static_cast<unsigned>(error.code()), error.peer());
+  if (engine_.first_time(reason)) engine_.log().warn("device memory goes through the host: {}", error.what());
+}
+
 void DevicePeers::stage_as_apart() {
   const std::string why = "some ranks are on other hosts, or RONDO_TRANSPORT has none share memory";
   if (engine_.first_time(why)) engine_.log().info("device memory goes through the host: {}", why);
@@ -97,7 +102,7 @@ DevicePlace DevicePeers::expose(int world_rank, const cuda::PointerFacts& memory
     if (exposure.description) engine_.peer(world_rank).tell_of_device(encode_device_frame(*exposure.description));
     return {.offset = exposure.offset, .region = exposure.region};
   } catch (const cuda::CudaError& error) {
-    stage_instead(error.what());
+    stage_instead(error);
     return {};
   }
 }
@@ -139,7 +144,7 @@ void DevicePeers::note_failure(int world_rank, Remote& remote, const cuda::CudaE
     remote.why_not = fmt::format("this process does not see its device (CUDA_VISIBLE_DEVICES): {}", error.what());
     return stage_instead(fmt::format("rank {}: {}", world_rank, remote.why_not));
   }
-  stage_instead(error.what());
+  stage_instead(error);
   if (means_no_room(error.code()) || ++remote.failures < kMostFailures) return;
   stage_instead(fmt::format("rank {}: its memory is not mapped any more, for that failed {} times in a row", world_rank,
                             kMostFailures));

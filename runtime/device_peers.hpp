@@ -87,6 +87,8 @@ class DevicePeers {
 
   /// Says in the log, once, why memory goes through the host.
   void stage_instead(const std::string& why);
+  /// The same of a call that failed, whatever memory it was for: once for each call, code and rank.
+  void stage_instead(const cuda::CudaError& error);
   /// The same where ranks are not on one host with this one, which whoever started them knows: only to who wants to
   /// know more.
   void stage_as_apart();

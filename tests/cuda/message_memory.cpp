@@ -163,6 +163,18 @@ void way_after_failure(Communicator& world) {
   std::printf("way: %s\n", engine.device_peers().way(0).name);
 }
 
+/// Memory of rank 0 of several sizes, which the driver counts differently.
+void several_sizes(Communicator& world) {
+  for (std::size_t i = 1; i <= 4; ++i) {
+    const Buffer buffer(world, i << 21);
+    if (world.rank() == 0) {
+      world.send(buffer.span(), 1);
+    } else {
+      world.recv(buffer.span(), 0);
+    }
+  }
+}
+
 /// Rank 1 may map one allocation at a time, and uses that of rank 0: what comes from rank 2 goes through the host,
 /// until that is over.
 void no_room(Communicator& world) {
@@ -356,6 +368,7 @@ Acts message_memory() {
       {"registered", registered},
       {"unmappable", unmappable},
       {"more-than-fits", more_than_fits},
+      {"several-sizes", several_sizes},
       {"no-room", no_room},
       {"way-after-failure", way_after_failure},
       {"refused-by-name", refused_by_name},

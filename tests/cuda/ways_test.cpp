@@ -142,6 +142,21 @@ TEST_CASE("what cannot be mapped goes through the host, and the log says why onc
   CHECK(lines_of(ended.err).size() == 3);
 }
 
+TEST_CASE("what fails for memory of several sizes is told once, with the first", "[cuda][ways][stand-in]") {
+  if (!is_stand_in()) return;
+  const auto check = [](const std::string& failing, const std::string& why) {
+    const auto ended =
+        run_messages(2, "several-sizes", {"FAKECUDA_DEVICES=2", "FAKECUDA_FAIL=" + failing, "FAKECUDA_FAIL_TIMES=2"});
+    INFO(failing << ": " << ended.out << ended.err);
+    CHECK(ended.status == 0);
+    CHECK(lines_of(ended.err).size() == 1);
+    CHECK_THAT(ended.err, ContainsSubstring("device memory goes through the host: " + why) &&
+                              ContainsSubstring(", 2097152 bytes"));
+  };
+  check("cuIpcOpenMemHandle:1:205", "cuIpcOpenMemHandle_v2: got CUDA_ERROR_MAP_FAILED (205): ");
+  check("cuIpcGetMemHandle:1:1", "cuIpcGetMemHandle: got CUDA_ERROR_INVALID_VALUE (1): ");
+}
+
 TEST_CASE("where events are not for several processes all goes through the host, and the log says why once",
           "[cuda][ways][stand-in]") {
   if (!is_stand_in()) return;

@@ -123,6 +123,7 @@ bool ImportTable::map(Import& import) {
   const Current current(context_);
   driver.must(CudaFacts{.peer = peer_, .bytes = import.region.bytes}, driver.cuIpcOpenMemHandle, &import.mapped,
               import.region.handle, kIpcLazyPeerAccess);
+  import.room = Room::found;
   return true;
 }
 

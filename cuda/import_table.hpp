@@ -72,6 +72,11 @@ class ImportTable {
   std::optional<std::uint64_t> idle_since() noexcept;
   /// Closes that region. It is mapped anew when it is used again.
   void close_idle() noexcept;
+  /// Whether there was room for a region when it was last to be mapped: none beside those in use, or none at all.
+  enum class Room { found, none_beside_uses, none };
+  Room room(RegionId region) const { return imports_.at(region).room; }
+  /// Until it is mapped. There is such a region.
+  void note_no_room(RegionId region, Room room) { imports_.at(region).room = room; }
   /// The owner ends a region. Throws RegionError: there is none such.
   void unmap(RegionId region);
   /// Regions that have been ended, or more idle ones than are kept, are mapped in vain.
@@ -90,6 +95,7 @@ class ImportTable {
     std::size_t uses = 0;
     std::uint64_t idle_since = 0;
     bool ended = false;
+    Room room = Room::found;
   };
 
   Import& find(RegionId region);

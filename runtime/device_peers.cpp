@@ -131,13 +131,13 @@ std::optional<cuda::ImportTable::Use> DevicePeers::map(int world_rank, const Dev
     if (used) remote->failures = 0;
     return used;
   } catch (const cuda::CudaError& error) {
-    note_failure(world_rank, *remote, error);
+    note_failure(world_rank, *remote, place.region, error);
     return std::nullopt;
   }
 }
 
 // Operations that are under way may need the events of such a rank: it is not refused in all.
-void DevicePeers::note_failure(int world_rank, Remote& remote, const cuda::CudaError& error) {
+void DevicePeers::note_failure(int world_rank, Remote& remote, cuda::RegionId region, const cuda::CudaError& error) {
   remote.why_not = error.what();
   if (!remote.seen && means_unreachable(error.code())) {
     remote.failures = kMostFailures;
@@ -145,7 +145,9 @@ void DevicePeers::note_failure(int world_rank, Remote& remote, const cuda::CudaE
     return stage_instead(fmt::format("rank {}: {}", world_rank, remote.why_not));
   }
   stage_instead(error);
-  if (means_no_room(error.code()) || ++remote.failures < kMostFailures) return;
+  // What is in use now may be what lacks.
+  if (means_no_room(error.code()) && remote.imports->room(region) != cuda::ImportTable::Room::none) return;
+  if (++remote.failures < kMostFailures) return;
   stage_instead(fmt::format("rank {}: its memory is not mapped any more, for that failed {} times in a row", world_rank,
                             kMostFailures));
 }
@@ -159,7 +161,7 @@ std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& import
       // By the driver's account something of theirs is still where this is to be.
       const bool is_there = error.code() == cuda::Result::already_mapped && std::exchange(again, false);
       if (!is_there && !means_no_room(error.code())) throw;
-      cuda::ImportTable* const longest = is_there ? &imports : longest_idle();
+      cuda::ImportTable* const longest = is_there ? &imports : in_the_way(imports, place.region);
       if (longest == nullptr || !longest->idle_since()) throw;
       if (engine_.device().may_wait()) return std::nullopt;
       do {
@@ -171,6 +173,19 @@ std::optional<cuda::ImportTable::Use> DevicePeers::use(cuda::ImportTable& import
 
 void DevicePeers::close_due(cuda::ImportTable& imports) {
   if (imports.has_due() && !engine_.device().may_wait()) imports.close_due();
+}
+
+cuda::ImportTable* DevicePeers::in_the_way(cuda::ImportTable& imports, cuda::RegionId region) const {
+  using Room = cuda::ImportTable::Room;
+  const bool in_use = std::any_of(remotes_.begin(), remotes_.end(), [](const auto& remote) {
+    return remote.second.imports && remote.second.imports->in_use();
+  });
+  const Room left = in_use ? Room::none_beside_uses : Room::none;
+  // Not again: each time all others would be closed, and mapped anew.
+  if (imports.room(region) >= left) return nullptr;
+  cuda::ImportTable* const longest = longest_idle();
+  if (longest == nullptr) imports.note_no_room(region, left);
+  return longest;
 }
 
 cuda::ImportTable* DevicePeers::longest_idle() const {

@@ -94,8 +94,8 @@ class DevicePeers {
   void stage_as_apart();
 
  private:
-  /// So many attempts in a row to map memory of a rank fail, not for want of room, before there are no more: each takes
-  /// a tenth of a millisecond, and would precede every message.
+  /// So many attempts in a row to map memory of a rank fail, not for want of room beside what is in use, before there
+  /// are no more: each takes a tenth of a millisecond, and would precede every message.
   static constexpr int kMostFailures = 3;
 
   /// What another rank has told of its device.
@@ -133,11 +133,14 @@ class DevicePeers {
   /// As the table does, where need be in the place of regions, of whatever rank, that nobody uses; nothing where those
   /// cannot be closed yet.
   std::optional<cuda::ImportTable::Use> use(cuda::ImportTable& imports, const DevicePlace& place, std::uint64_t bytes);
+  /// Where the region is that is to be closed so that there may be room for this one; nullptr: there is none, or that
+  /// was in vain before, with no more in use than now.
+  cuda::ImportTable* in_the_way(cuda::ImportTable& imports, cuda::RegionId region) const;
   /// Where the region is that nobody has used for longest; nullptr: all are in use.
   cuda::ImportTable* longest_idle() const;
   void refuse(int world_rank, Remote& remote, const std::string& why);
   /// Memory of it could not be mapped: says why in the log, and when that is not tried any more.
-  void note_failure(int world_rank, Remote& remote, const cuda::CudaError& error);
+  void note_failure(int world_rank, Remote& remote, cuda::RegionId region, const cuda::CudaError& error);
   std::string why_unreachable(const DeviceHello& hello) const;
   void choose_way(int world_rank, Remote& remote) const;
   void close(int world_rank, Remote& remote);

@@ -101,6 +101,8 @@ extern "C" {
 [[gnu::visibility("default")]] int rondo_stand_in_copies();
 /// How many bytes have been copied from devices to the host.
 [[gnu::visibility("default")]] std::size_t rondo_stand_in_copied_to_host();
+/// How many times this process has mapped memory of others.
+[[gnu::visibility("default")]] std::size_t rondo_stand_in_mapped();
 /// The most bytes of the host that this process has had allocated at a time, and how many it has registered.
 [[gnu::visibility("default")]] std::size_t rondo_stand_in_most_pinned();
 [[gnu::visibility("default")]] std::size_t rondo_stand_in_registered();

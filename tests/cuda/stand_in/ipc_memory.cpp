@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -31,10 +32,14 @@ std::uint64_t mapped_bytes(const DeviceMemory& state) {
   return bytes;
 }
 
+std::atomic<std::size_t> mapped{0};
+
 }  // namespace
 }  // namespace rondo::stand_in
 
 using namespace rondo::stand_in;
+
+std::size_t rondo_stand_in_mapped() { return mapped; }
 
 Result cuIpcGetMemHandle(IpcMemoryHandle* handle, Address address) {
   if (const Result result = entered_in_context("cuIpcGetMemHandle"); result != Result::success) return result;
@@ -60,6 +65,7 @@ Result cuIpcOpenMemHandle_v2(Address* address, IpcMemoryHandle handle, unsigned 
   if (exported.device != current_device() && !machine().reaches(current_device(), exported.device)) {
     return Result::peer_access_unsupported;
   }
+  if (exported.device == machine().unmappable) return machine().unmappable_code;
   DeviceMemory& state = device_memory();
   const std::scoped_lock lock(state.mutex);
   for (auto& [begin, range] : state.ranges) {
@@ -81,7 +87,9 @@ Result cuIpcOpenMemHandle_v2(Address* address, IpcMemoryHandle handle, unsigned 
               .exported = exported,
               .opened = 1};
   *address = state.add(std::move(range));
-  return *address == DeviceMemory::kOutOfMemory ? Result::out_of_memory : Result::success;
+  if (*address == DeviceMemory::kOutOfMemory) return Result::out_of_memory;
+  ++mapped;
+  return Result::success;
 }
 
 Result cuIpcCloseMemHandle(Address address) {

@@ -95,6 +95,12 @@ Machine read_environment() {
   read.kernel_timeout_ms = static_cast<int>(number("FAKECUDA_KERNEL_TIMEOUT_MS", 10000));
   read.nvlink = number("FAKECUDA_NVLINK", 1) != 0;
   read.mappable = number("FAKECUDA_MAPPABLE", read.mappable);
+  if (const std::string unmappable = variable("FAKECUDA_UNMAPPABLE"); !unmappable.empty()) {
+    const auto parts = split(unmappable, ':');
+    if (parts.size() != 2) mistake("FAKECUDA_UNMAPPABLE: got '" + unmappable + "', wanted device:code");
+    read.unmappable = std::atoi(parts[0].c_str());
+    read.unmappable_code = static_cast<Result>(std::atoi(parts[1].c_str()));
+  }
   read.strict = number("FAKECUDA_STRICT", 1) != 0;
   read.implicit_sync = number("FAKECUDA_IMPLICIT_SYNC", 0) != 0;
   read.awaited = static_cast<unsigned>(number("FAKECUDA_AWAITED", 0));

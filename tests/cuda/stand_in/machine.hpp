@@ -34,7 +34,9 @@ struct Machine {
   bool time_slice = false;        ///< FAKECUDA_TIME_SLICE=1: one kernel at a time on a device, of all processes
   int kernel_timeout_ms = 10000;  ///< FAKECUDA_KERNEL_TIMEOUT_MS, in that mode
   std::uint64_t mappable = ~std::uint64_t{0};  ///< FAKECUDA_MAPPABLE: bytes that a process may map of others
-  bool strict = true;                          ///< FAKECUDA_STRICT=0: for what a real driver lets pass
+  int unmappable = -1;  ///< FAKECUDA_UNMAPPABLE=device:code: memory of others on that device is never mapped
+  Result unmappable_code{};
+  bool strict = true;          ///< FAKECUDA_STRICT=0: for what a real driver lets pass
   bool implicit_sync = false;  ///< FAKECUDA_IMPLICIT_SYNC=1: to close others' memory waits for all streams
   unsigned awaited = 0;        ///< FAKECUDA_AWAITED: others that wait for each record of an event
   std::string failing_call;    ///< FAKECUDA_FAIL=call:nth:code: that call fails the nth time, from 1

@@ -321,6 +321,9 @@ void DeviceMessages::store(ReceiveMessage& message, std::shared_ptr<const std::b
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   const std::span piece(from.get(), bytes);
   const std::size_t offset = message.arrived_;
+  if (message.may_be_written_ && offset == 0) {
+    engine_.device_peers().note_write(message.source_->world_rank(), false);
+  }
   message.arrived_ += bytes;
   ++message.copying_;
   const bool all = message.missing_bytes() == 0;

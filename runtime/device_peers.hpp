@@ -55,11 +55,17 @@ class DevicePeers {
   bool reaches(int world_rank) { return open(world_rank) != nullptr; }
   /// As far as has been seen, memory of theirs can be mapped, too.
   bool maps(int world_rank) { return reaches(world_rank) && remotes_.at(world_rank).failures < kMostFailures; }
-  /// A rank that is reached writes here sooner than this one reads there. `is_ready`: its stream does not keep it from
-  /// that. Where a device is shared no stream is to be waited for; the other's host is, to come to rondo.
+  /// A rank that is reached writes here sooner than this one reads there, as far as has been seen. `is_ready`: its
+  /// stream does not keep it from that. Where a device is shared no stream is to be waited for; the other's host is, to
+  /// come to rondo.
   bool better_writes(int world_rank, bool is_ready) const {
     const Remote& remote = remotes_.at(world_rank);
-    return remote.better_writes && (is_ready || !remote.shared);
+    return remote.better_writes && remote.unwritten < kMostFailures && (is_ready || !remote.shared);
+  }
+  /// Whether such a rank wrote a message that it was let. When it has not some times in a row it is let no more.
+  void note_write(int world_rank, bool written) {
+    int& unwritten = remotes_.at(world_rank).unwritten;
+    if (unwritten < kMostFailures) unwritten = written ? 0 : unwritten + 1;
   }
   /// As far as something has come from there, or was to.
   DeviceWay way(int world_rank) const;
@@ -108,6 +114,7 @@ class DevicePeers {
     bool shared = false;  ///< its device is this rank's
     bool seen = true;     ///< its device has a number here; if not, only an attempt tells whether it is reached
     bool better_writes = false;
+    int unwritten = 0;     ///< messages in a row that it was let write, and did not: it cannot map, perhaps
     bool told = false;     ///< it has our hello, and may have opened what that speaks of
     bool refused = false;  ///< it cannot be reached, which has been logged
     int failures = 0;      ///< to map memory of it, in a row

@@ -39,7 +39,9 @@ void Peer::written(std::uint32_t receive_id) {
   // While pieces of it are on their way to the device, it is not over.
   if (receive && (!receive->may_be_written_ || receive->arrived_ > 0))
     return reject("it wrote where it was not to write");
-  if (take_awaiting(receive_id)) receive->complete();
+  if (!take_awaiting(receive_id)) return;
+  engine_.device_peers().note_write(world_rank_, true);
+  receive->complete();
 }
 
 }  // namespace rondo::detail

@@ -147,7 +147,9 @@ void more_than_fits(Communicator& world) {
   }
 }
 
-/// Rank 1 prints which way memory takes whose first mappings the driver has refused.
+std::size_t mapped() { return driver_function<std::size_t()>("rondo_stand_in_mapped")(); }
+
+/// Rank 1 prints which way memory takes whose first mappings the driver has refused, and how often it has mapped any.
 void way_after_failure(Communicator& world) {
   const Buffer buffer(world, 5000);
   for (int round = 0; round < 5; ++round) {
@@ -160,7 +162,7 @@ void way_after_failure(Communicator& world) {
   if (world.rank() != 1) return;
   detail::Engine& engine = *CommunicatorAccess::engine(world);
   const detail::Progress::Entry entry(engine.progress());
-  std::printf("way: %s\n", engine.device_peers().way(0).name);
+  std::printf("way: %s, mapped: %zu\n", engine.device_peers().way(0).name, mapped());
 }
 
 /// Memory of rank 0 of several sizes, which the driver counts differently.
@@ -174,8 +176,6 @@ void several_sizes(Communicator& world) {
     }
   }
 }
-
-std::size_t mapped() { return driver_function<std::size_t()>("rondo_stand_in_mapped")(); }
 
 /// Rank 0 may map memory of rank 2, and none of rank 1: for whose that of rank 2 is closed once, and not again.
 void beside_unmappable(Communicator& world) {

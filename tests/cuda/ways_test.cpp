@@ -297,6 +297,21 @@ TEST_CASE("between devices over PCIe the sender writes", "[cuda][ways][stand-in]
              ContainsSubstring("rank 1: the device is another, over PCIe: its memory is read by CUDA IPC, or written"));
 }
 
+TEST_CASE("over PCIe the receiver reads where it finds that the sender does not write", "[cuda][ways][stand-in]") {
+  if (!is_stand_in()) return;
+  const std::string sender_cannot = "FAKECUDA_FAIL=$([ $RONDO_RANK != 0 ] || echo cuIpcOpenMemHandle:1:1)";
+  const auto run = [&](int times) {
+    const auto ended = run_ranks_with_own(sender_cannot, MESSAGE_RANK, 2, "way-after-failure",
+                                          with_long_messages({"FAKECUDA_DEVICES=2", "FAKECUDA_NVLINK=0",
+                                                              "FAKECUDA_FAIL_TIMES=" + std::to_string(times)}));
+    INFO(ended.out << ended.err);
+    CHECK(ended.status == 0);
+    return ended.out;
+  };
+  CHECK_THAT(run(2), ContainsSubstring("way: PCIe, mapped: 0"));
+  CHECK_THAT(run(100), ContainsSubstring("way: PCIe, mapped: 1"));
+}
+
 TEST_CASE("memory that others cannot map goes through the host, and the log says why once", "[cuda][ways]") {
   const auto ended = run_messages(2, "unmappable");
   INFO(ended.out << ended.err);

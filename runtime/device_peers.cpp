@@ -145,8 +145,11 @@ void DevicePeers::note_failure(int world_rank, Remote& remote, cuda::RegionId re
     return stage_instead(fmt::format("rank {}: {}", world_rank, remote.why_not));
   }
   stage_instead(error);
-  // What is in use now may be what lacks.
-  if (means_no_room(error.code()) && remote.imports->room(region) != cuda::ImportTable::Room::none) return;
+  // Memory comes free again; so does room where others are in use. What cannot be mapped beside nothing never can be.
+  const bool may_come =
+      error.code() == cuda::Result::out_of_memory ||
+      (error.code() == cuda::Result::map_failed && remote.imports->room(region) != cuda::ImportTable::Room::none);
+  if (may_come) return;
   if (++remote.failures < kMostFailures) return;
   stage_instead(fmt::format("rank {}: its memory is not mapped any more, for that failed {} times in a row", world_rank,
                             kMostFailures));

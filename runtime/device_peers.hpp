@@ -100,8 +100,8 @@ class DevicePeers {
   void stage_as_apart();
 
  private:
-  /// So many attempts in a row to map memory of a rank fail, not for want of room beside what is in use, before there
-  /// are no more: each takes a tenth of a millisecond, and would precede every message.
+  /// So many attempts in a row to map memory of a rank fail, not for want of what comes free again, before there are no
+  /// more: each takes a tenth of a millisecond, and would precede every message.
   static constexpr int kMostFailures = 3;
 
   /// What another rank has told of its device.

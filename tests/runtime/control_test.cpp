@@ -210,71 +210,64 @@ TEST_CASE("the hub's verdict counts, however late a rank has a core to read it",
   ::close(launcher.inherited[1]);
 }
 
-TEST_CASE("a connection that ends without a goodbye is no failure where the hub has heard one", "[runtime][control]") {
+namespace {
+
+/// Of a rank that leaves in order, and has seen a failure.
+FrameHeader bye_after_error() {
+  FrameHeader bye = Pair::header(FrameKind::bye, 0);
+  bye.number = 1;
+  return bye;
+}
+
+void check_has_left(const Receive& receive) {
+  REQUIRE(receive.message.done());
+  CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
+                    ContainsSubstring("rank 1 has left: it said goodbye"));
+}
+
+}  // namespace
+
+TEST_CASE("who leaves without a goodbye, or after a failure, fails only who waits for it where the hub has heard one",
+          "[runtime][control]") {
   WatchedRank rank;
-  rank.engine.make_group(Pair::kGroup, {0, 1, 2});
-  Group& group = *rank.engine.find_group(Pair::kGroup);
+  Group& group = rank.engine.make_group(Pair::kGroup, {0, 1, 2});
   Peer& peer = rank.engine.peer(1);
   peer.attach(std::make_unique<HeldLink>());
   const Receive receive(group);
+  const bool says_goodbye = GENERATE(false, true);
+  const auto leave = [&] {
+    if (says_goodbye) return peer.deliver(bye_after_error(), {});
+    peer.closed("the process at the other side ended");
+  };
   Notice left;
   left.kind = Notice::Kind::left;
   left.rank = 1;
   SECTION("before") {
     rank.tell(left);
     CHECK_FALSE(receive.message.done());  // it may come yet
-    peer.closed("the process at the other side ended");
+    leave();
   }
   SECTION("after that") {
-    peer.closed("the process at the other side ended");
-    CHECK_FALSE(receive.message.done());
+    leave();
+    CHECK_FALSE(receive.message.done());  // the hub may know more
     rank.tell(left);
   }
-  REQUIRE(receive.message.done());
-  CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
-                    ContainsSubstring("rank 1 has left: it said goodbye"));
+  check_has_left(receive);
   rank.pass(2 * rank.engine.settings().verdict_wait);
   CHECK_FALSE(group.failed());
 }
 
-TEST_CASE("a rank that leaves in order after a failure fails only who waits for it", "[runtime][control]") {
-  FrameHeader bye = Pair::header(FrameKind::bye, 0);
-  bye.number = 1;  // it has seen one
-  SECTION("with a hub, which has told of the failure before it tells of the goodbye") {
-    const bool told_before = GENERATE(false, true);
-    WatchedRank rank;
-    Group& group = rank.engine.make_group(Pair::kGroup, {0, 1, 2});
-    Peer& peer = rank.engine.peer(1);
-    peer.attach(std::make_unique<HeldLink>());
-    const Receive receive(group);
-    Notice left;
-    left.kind = Notice::Kind::left;
-    left.rank = 1;
-    if (told_before) rank.tell(left);
-    peer.deliver(bye, {});
-    if (!told_before) {
-      CHECK_FALSE(receive.message.done());  // the failure may be this communicator's
-      rank.tell(left);
-    }
-    REQUIRE(receive.message.done());
-    CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
-                      ContainsSubstring("rank 1 has left: it said goodbye"));
-    rank.pass(2 * rank.engine.settings().verdict_wait);
-    CHECK_FALSE(group.failed());
-  }
-  SECTION("without one, where this rank has seen it") {
-    Pair pair;
+TEST_CASE("without a hub, who leaves after a failure is dead for those who have not seen that", "[runtime][control]") {
+  Pair pair;
+  SECTION("seen") {
     const Receive receive(*pair.group);
     pair.engine.peer_lost(pair.engine.peer(2), "it crashed");
-    pair.peer.deliver(bye, {});
-    REQUIRE(receive.message.done());
-    CHECK_THROWS_WITH(std::rethrow_exception(receive.message.error()),
-                      ContainsSubstring("rank 1 has left: it said goodbye"));
+    pair.peer.deliver(bye_after_error(), {});
+    check_has_left(receive);
     CHECK_FALSE(pair.group->failed());
   }
-  SECTION("without one, where nobody else will tell of it") {
-    Pair pair;
-    pair.peer.deliver(bye, {});
+  SECTION("not seen") {
+    pair.peer.deliver(bye_after_error(), {});
     CHECK_THROWS_WITH(pair.group->check(), ContainsSubstring("rank 1 died: it left after an error"));
   }
 }

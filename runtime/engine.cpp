@@ -37,6 +37,7 @@ Engine::Engine(const Settings& settings, const Clock& clock, Waiter& waiter, Log
       peers_(static_cast<std::size_t>(settings.size)),
       progress_(*this, waiter, clock, settings.helper_thread) {
   ready_.reserve(64);
+  scratch_.reserve(kMostScratch);
 }
 
 Engine::~Engine() {
@@ -189,19 +190,25 @@ void Engine::forget(std::coroutine_handle<> coroutine) noexcept {
 // Of a few sizes, so that calls of ever other lengths find what earlier ones left. What is not written to takes no
 // memory.
 std::byte* Engine::take_scratch(std::size_t bytes) {
-  for (auto& [size, memory] : scratch_) {
-    if (size == std::bit_ceil(bytes) && memory) return memory.release();
-  }
-  return new std::byte[std::bit_ceil(bytes)];
+  const std::size_t size = std::bit_ceil(bytes);
+  // The one that was used last: it may be in a cache.
+  const auto kept =
+      std::find_if(scratch_.rbegin(), scratch_.rend(), [&](const auto& one) { return one.first == size; });
+  if (kept == scratch_.rend()) return new std::byte[size];
+  std::byte* const memory = kept->second.release();
+  scratch_.erase(std::next(kept).base());
+  scratch_bytes_ -= size;
+  return memory;
 }
 
 void Engine::give_scratch(std::byte* memory, std::size_t bytes) noexcept {
-  constexpr std::size_t kKeptScratch = 16;
-  auto place = std::find_if(scratch_.begin(), scratch_.end(), [](const auto& kept) { return !kept.second; });
-  if (place == scratch_.end()) {
-    place = scratch_.size() < kKeptScratch ? scratch_.emplace(scratch_.end()) : scratch_.begin();
+  const std::size_t size = std::bit_ceil(bytes);
+  while (!scratch_.empty() && (scratch_.size() == kMostScratch || scratch_bytes_ + size > kMostScratchBytes)) {
+    scratch_bytes_ -= scratch_.front().first;
+    scratch_.erase(scratch_.begin());
   }
-  *place = {std::bit_ceil(bytes), std::unique_ptr<std::byte[]>(memory)};
+  scratch_.emplace_back(size, memory);
+  scratch_bytes_ += size;
 }
 
 std::size_t Engine::poll(bool everything) {

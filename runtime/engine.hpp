@@ -176,6 +176,7 @@ class Engine {
   /// By when all that is over. Nothing: some of it has no deadline.
   std::optional<Time> last_deadline() const noexcept;
   std::byte* take_scratch(std::size_t bytes);
+  /// It is kept for later calls: the last, however long, and of others what is within some limits.
   void give_scratch(std::byte* memory, std::size_t bytes) noexcept;
 
   /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.
@@ -203,6 +204,8 @@ class Engine {
 
  private:
   static constexpr std::chrono::seconds kPatience{10};
+  static constexpr std::size_t kMostScratch = 16;
+  static constexpr std::size_t kMostScratchBytes = std::size_t{256} << 20;
 
   struct Suspect {
     Peer* peer;
@@ -268,7 +271,8 @@ class Engine {
 
   std::vector<std::coroutine_handle<>> ready_;
   std::vector<std::coroutine_handle<>> running_;
-  std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> scratch_;
+  std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> scratch_;  // not in use, the latest at the end
+  std::size_t scratch_bytes_ = 0;                                              // of that
   std::vector<std::unique_ptr<Unexpected>> unexpected_memory_;
   std::size_t unexpected_bytes_ = 0;  // of that
 

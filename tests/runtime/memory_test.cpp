@@ -10,6 +10,8 @@
 
 #include <rondo/rondo.hpp>
 
+#include "runtime/access.hpp"
+#include "runtime/engine.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -74,4 +76,27 @@ TEST_CASE("communicators and pairs of ranks take no more of the heap than README
         check(made / kCommunicators, communicator, "a communicator");
       },
       config);
+}
+
+TEST_CASE("of the scratch of long calls the last is kept, and no more than 256 MiB beside", "[runtime][memory]") {
+  run_ranks(1, [](Communicator& world) {
+    detail::Engine& engine = *CommunicatorAccess::engine(world);
+    const auto give = [&](const std::vector<std::size_t>& mebibytes) {
+      std::vector<std::byte*> taken;
+      for (const std::size_t size : mebibytes) taken.push_back(engine.take_scratch(size << 20));
+      for (std::size_t i = 0; i < taken.size(); ++i) engine.give_scratch(taken[i], mebibytes[i] << 20);
+    };
+    const std::size_t before = heap_bytes();
+    const auto kept = [&] { return (heap_bytes() - before) >> 20; };
+    give({64, 64, 128});
+    require(kept() == 256, "all are kept");
+    give({128, 64});
+    require(kept() == 256, "they are used again");
+    give({32});
+    check(kept(), 256, "another");
+    give({1024});
+    require(kept() == 1024, "the last is kept, however long");
+    give({1});
+    check(kept(), 256, "beside others");
+  });
 }

@@ -2,18 +2,9 @@
 
 #include <algorithm>
 
+#include "transport/order_memory.hpp"
+
 namespace rondo::detail {
-namespace {
-
-/// Between a member's word and its memory, of which no atomic object tells. The thread sanitizer of g++ knows no
-/// fences.
-void order_memory([[maybe_unused]] std::memory_order order) noexcept {
-#if !defined(__SANITIZE_THREAD__)
-  std::atomic_thread_fence(order);
-#endif
-}
-
-}  // namespace
 
 std::size_t Arena::words_bytes(int members) {
   const std::size_t bytes = static_cast<std::size_t>(members) * sizeof(Words);

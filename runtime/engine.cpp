@@ -202,6 +202,7 @@ std::byte* Engine::take_scratch(std::size_t bytes) {
 }
 
 void Engine::give_scratch(std::byte* memory, std::size_t bytes) noexcept {
+  if (!memory) return;
   const std::size_t size = std::bit_ceil(bytes);
   while (!scratch_.empty() && (scratch_.size() == kMostScratch || scratch_bytes_ + size > kMostScratchBytes)) {
     scratch_bytes_ -= scratch_.front().first;

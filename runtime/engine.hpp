@@ -176,7 +176,8 @@ class Engine {
   /// By when all that is over. Nothing: some of it has no deadline.
   std::optional<Time> last_deadline() const noexcept;
   std::byte* take_scratch(std::size_t bytes);
-  /// It is kept for later calls: the last, however long, and of others what is within some limits.
+  /// It is kept for later calls: the last, however long, and of others what is within some limits. nullptr: there was
+  /// none to be had.
   void give_scratch(std::byte* memory, std::size_t bytes) noexcept;
 
   /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.

@@ -257,10 +257,9 @@ Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   const auto& words = rts.fingerprint;
   Team& neighbours = receive.group().neighbours();
   const int sender = neighbours.place_of(receive.group().member(world_rank_));
-  const std::byte* const mapped =
-      neighbours.commons.regions().at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
+  const auto mapped = neighbours.commons.regions().at({words[kPullRegion], words[kPullOffset]}, rts.bytes, sender);
   if (mapped) {
-    copy_long({mapped, place.size()}, place.data());
+    copy_long({mapped.get(), place.size()}, place.data());
     return Link::Pulled::yes;
   }
   // The sender may be at reading what this rank has offered it, and is not asked for help then.

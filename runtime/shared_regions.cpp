@@ -13,11 +13,14 @@ SharedRegions::Place SharedRegions::find(const std::byte* data, std::size_t byte
   return {};
 }
 
-const std::byte* SharedRegions::at(const Place& place, std::uint64_t bytes, int member) const noexcept {
+std::shared_ptr<const std::byte> SharedRegions::at(const Place& place, std::uint64_t bytes, int member) const noexcept {
   for (const Region& region : regions_) {
-    if (region.number != place.region || region.memory.expired()) continue;
+    if (region.number != place.region) continue;
+    auto memory = region.memory.lock();
     const bool fits = member >= 0 && place.offset <= region.part_bytes && bytes <= region.part_bytes - place.offset;
-    return fits ? part(place.region, member) + place.offset : nullptr;
+    if (!memory || !fits) return nullptr;
+    const std::byte* const begin = memory->data() + static_cast<std::size_t>(member) * region.part_bytes;
+    return {std::move(memory), begin + place.offset};
   }
   return nullptr;
 }

@@ -39,8 +39,9 @@ class SharedRegions {
   void refuse(std::string why) { refused_ = std::move(why); }
   const std::string& refused() const noexcept { return refused_; }
   Place find(const std::byte* data, std::size_t bytes, int member) const noexcept;
-  /// Where a member's place is mapped here; nullptr: it is not, or not so many bytes, or there is no such member (-1).
-  const std::byte* at(const Place& place, std::uint64_t bytes, int member) const noexcept;
+  /// Where a member's place is mapped here, and stays so while this is held: another thread may give up its buffer of
+  /// the region meanwhile. nullptr: it is not mapped, or not so many bytes, or there is no such member (-1).
+  std::shared_ptr<const std::byte> at(const Place& place, std::uint64_t bytes, int member) const noexcept;
   /// The begin of a member's part, mapped as long as the region is known here; nullptr: it is not.
   std::byte* part(std::uint64_t number, int member) const noexcept;
   /// Adds to `held` what keeps the regions known that are known now.

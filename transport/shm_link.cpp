@@ -370,6 +370,7 @@ bool ShmLink::help(std::span<const std::byte> record) {
 
 bool ShmLink::good(std::uint64_t ticket) const noexcept {
   // What was read while its owner took it back is nothing to go by.
+  order_memory(std::memory_order_acquire);
   return in_.control().voided.load(std::memory_order_acquire) == ticket;
 }
 

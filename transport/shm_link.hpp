@@ -11,6 +11,7 @@
 #include "transport/joint_copy.hpp"
 #include "transport/line_ring.hpp"
 #include "transport/link.hpp"
+#include "transport/order_memory.hpp"
 #include "transport/shared_memory.hpp"
 #include "transport/shared_stores.hpp"
 
@@ -57,7 +58,10 @@ class ShmLink final : public Link {
   std::optional<std::uint64_t> pull_ticket() const noexcept override {
     return out_.control().voided.load(std::memory_order_relaxed);
   }
-  void void_tickets() noexcept override { out_.control().voided.fetch_add(1, std::memory_order_acq_rel); }
+  void void_tickets() noexcept override {
+    out_.control().voided.fetch_add(1, std::memory_order_acq_rel);
+    order_memory(std::memory_order_release);
+  }
   bool good(std::uint64_t ticket) const noexcept override;
   Pulled pull(std::uint64_t address, std::span<std::byte> into, bool jointly) override;
   Pulled pulled() override;

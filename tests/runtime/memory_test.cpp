@@ -98,5 +98,9 @@ TEST_CASE("of the scratch of long calls the last is kept, and no more than 256 M
     require(kept() == 1024, "the last is kept, however long");
     give({1});
     check(kept(), 256, "beside others");
+    engine.give_scratch(nullptr, 0);  // there was none to be had
+    std::byte* const last = engine.take_scratch(1);
+    require(last != nullptr, "memory that there is");
+    engine.give_scratch(last, 1);
   });
 }

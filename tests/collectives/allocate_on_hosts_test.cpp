@@ -45,8 +45,8 @@ TEST_CASE("the ranks of a host map what each of them has allocated", "[collectiv
       require((place.region != 0) == (team.size() > 1), "shared with those on the same host");
       require(regions.at(place, 12'000, -1) == nullptr, "with one who is elsewhere");
       for (int other = 0; place.region != 0 && other < team.size(); ++other) {
-        const std::byte* const theirs = regions.at(place, 12'000, other);
-        require(theirs && reinterpret_cast<const int*>(theirs)[2999] == team.member(other) + 1, "the part of another");
+        const auto theirs = regions.at(place, 12'000, other);
+        require(theirs && reinterpret_cast<const int*>(theirs.get())[2999] == team.member(other) + 1, "the part of another");
       }
       barrier(comm);
     });

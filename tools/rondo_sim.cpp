@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <system_error>
 #include <vector>
 
@@ -36,6 +37,11 @@ SimResult predict(const SimOptions& options, const Question& question, Algorithm
   result.chunk_bytes = choice.chunk_bytes;
   result.is_chosen = choice.algorithm == choose(question).algorithm;
   result.stated = simulation::formula(plan, options.ranks, options.model);
+  if (result.stated.time == simulation::kForever) {
+    throw std::runtime_error(
+        fmt::format("{} of {} bytes, chunk {}: it takes more than 104 days, which is not simulated",
+                    to_string(result.algorithm), options.bytes, result.chunk_bytes));
+  }
   result.is_simulated = result.stated.total_messages <= options.max_messages;
   result.run = result.is_simulated ? simulation::simulate(plan, options.ranks, options.model) : result.stated;
   return result;

@@ -108,6 +108,8 @@ void understand(SimOptions& options, const Words& words) {
   }
   options.collective = *collective;
   options.bytes = *collective == Collective::barrier ? 0 : size_of(words.size, "--size");
+  constexpr std::size_t kMostBytes = std::size_t{1} << 50;
+  if (options.bytes > kMostBytes) reject("--size", words.size, "at most 1024T");
   // Every pair of ranks has the same to exchange.
   if (*collective == Collective::all_to_all) {
     const auto ranks = static_cast<std::size_t>(options.ranks);

@@ -10,6 +10,8 @@ namespace rondo::simulation {
 using Time = std::int64_t;
 inline constexpr Time kNanosecond = 1000;
 inline constexpr Time kMicrosecond = 1000 * kNanosecond;
+/// 104 days, and whatever is longer.
+inline constexpr Time kForever = 9'000'000'000'000 * kMicrosecond;
 
 /// The LogGP model of a network (Alexandrov, Ionescu, Schauser and Scheiman, 1995), with a cost of reducing. The
 /// defaults are a fast network of the day; what a message costs besides its bytes is 2 overhead + latency.
@@ -29,6 +31,11 @@ struct LogGP {
 
   /// What the formula says, of a cost in bytes.
   constexpr Time time_of(const Cost& cost) const {
+    const double about = static_cast<double>(cost.steps) * static_cast<double>(latency + 2 * overhead) +
+                         static_cast<double>(cost.queued) * static_cast<double>(gap) +
+                         gap_per_byte * static_cast<double>(cost.carried) +
+                         reduce_per_byte * static_cast<double>(cost.reduced);
+    if (about >= static_cast<double>(kForever)) return kForever;
     return static_cast<Time>(cost.steps) * (latency + 2 * overhead) + static_cast<Time>(cost.queued) * gap +
            transfer(cost.carried) + reduction(cost.reduced);
   }

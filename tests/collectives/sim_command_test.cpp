@@ -73,14 +73,26 @@ TEST_CASE("rondo-sim gives every pair of an all_to_all the same", "[tools][sim]"
         "rondo-sim: --size: got \"6\", wanted at least 7 bytes, one for each rank\n");
 }
 
-TEST_CASE("rondo-sim says when its table cannot be written", "[tools][sim]") {
-  if (::access("/dev/full", W_OK) != 0) return;
-  std::FILE* const pipe = ::popen(RONDO_SIM " all_reduce --ranks 4 2>&1 >/dev/full", "r");
+/// What it says on stderr as it fails.
+std::string failure_of(const std::string& arguments) {
+  std::FILE* const pipe = ::popen((RONDO_SIM " " + arguments).c_str(), "r");
   REQUIRE(pipe != nullptr);
   std::string text(1000, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), pipe));
   CHECK(::pclose(pipe) != 0);
-  CHECK(text == "rondo-sim: cannot write to standard output: No space left on device\n");
+  return text;
+}
+
+TEST_CASE("rondo-sim says when its table cannot be written", "[tools][sim]") {
+  if (::access("/dev/full", W_OK) != 0) return;
+  CHECK(failure_of("all_reduce --ranks 4 2>&1 >/dev/full") ==
+        "rondo-sim: cannot write to standard output: No space left on device\n");
+}
+
+TEST_CASE("rondo-sim refuses what takes more time than it can count", "[tools][sim]") {
+  CHECK(failure_of("all_reduce --ranks 8 --algorithm tree --size 1024T --chunk 1 2>&1") ==
+        "rondo-sim: tree of 1125899906842624 bytes, chunk 1: it takes more than 104 days, which is not simulated\n");
+  CHECK(complaint({"all_reduce", "--size", "1025T"}) == "rondo-sim: --size: got \"1025T\", wanted at most 1024T\n");
 }
 
 TEST_CASE("rondo-sim takes all algorithms that a collective has", "[tools][sim]") {

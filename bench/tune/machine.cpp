@@ -108,11 +108,11 @@ struct ShortCalls {
 
 /// In one thread, there and back, so that acknowledgements travel with what comes back.
 ShortCalls time_short_calls() {
-  constexpr int kCalls = 2000;
+  constexpr int kShortCalls = 2000;
   const auto [here, there] = connected();
   std::array<std::byte, 8> word{};
   std::vector<double> clock, message, vain;
-  for (int call = 0; call < kCalls; ++call) {
+  for (int call = 0; call < kShortCalls; ++call) {
     const int from = call % 2 == 0 ? here.get() : there.get();
     const int to = call % 2 == 0 ? there.get() : here.get();
     const auto timed = [](std::vector<double>& into, auto action) {

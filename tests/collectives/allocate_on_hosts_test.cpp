@@ -46,7 +46,8 @@ TEST_CASE("the ranks of a host map what each of them has allocated", "[collectiv
       require(regions.at(place, 12'000, -1) == nullptr, "with one who is elsewhere");
       for (int other = 0; place.region != 0 && other < team.size(); ++other) {
         const auto theirs = regions.at(place, 12'000, other);
-        require(theirs && reinterpret_cast<const int*>(theirs.get())[2999] == team.member(other) + 1, "the part of another");
+        require(theirs && reinterpret_cast<const int*>(theirs.get())[2999] == team.member(other) + 1,
+                "the part of another");
       }
       barrier(comm);
     });

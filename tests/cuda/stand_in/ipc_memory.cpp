@@ -32,14 +32,14 @@ std::uint64_t mapped_bytes(const DeviceMemory& state) {
   return bytes;
 }
 
-std::atomic<std::size_t> mapped{0};
+std::atomic<std::size_t> times_mapped{0};
 
 }  // namespace
 }  // namespace rondo::stand_in
 
 using namespace rondo::stand_in;
 
-std::size_t rondo_stand_in_mapped() { return mapped; }
+std::size_t rondo_stand_in_mapped() { return times_mapped; }
 
 Result cuIpcGetMemHandle(IpcMemoryHandle* handle, Address address) {
   if (const Result result = entered_in_context("cuIpcGetMemHandle"); result != Result::success) return result;
@@ -88,7 +88,7 @@ Result cuIpcOpenMemHandle_v2(Address* address, IpcMemoryHandle handle, unsigned 
               .opened = 1};
   *address = state.add(std::move(range));
   if (*address == DeviceMemory::kOutOfMemory) return Result::out_of_memory;
-  ++mapped;
+  ++times_mapped;
   return Result::success;
 }
 

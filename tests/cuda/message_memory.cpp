@@ -125,24 +125,30 @@ void unmappable(Communicator& world) {
   }
 }
 
+/// All of a buffer, from one rank to the same on another.
+void pass(Communicator& world, const Buffer& buffer, int from, int to) {
+  if (world.rank() == from) world.send(buffer.span(), to);
+  if (world.rank() == to) world.recv(buffer.span(), from);
+}
+
+/// The same, with a pattern that comes once in a round.
+void pass_pattern(Communicator& world, const DeviceUnderTest& device, const Buffer& buffer, int from, int to, int round,
+                  const char* what) {
+  const auto sent = pattern(from, round, buffer.size());
+  if (world.rank() == from) put(device, buffer, 0, sent);
+  pass(world, buffer, from, to);
+  if (world.rank() == to) check(device, buffer, 0, sent, what);
+}
+
 /// More memory of others than rank 1 may map at a time, in turn.
 void more_than_fits(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 5000;
   std::vector<Buffer> buffers;
-  for (int i = 0; i < 4; ++i) buffers.emplace_back(world, kBytes);
+  for (int i = 0; i < 4; ++i) buffers.emplace_back(world, 5000);
   for (int round = 0; round < 12; ++round) {
     const Buffer& buffer = buffers[static_cast<std::size_t>(round % 4)];
     for (int from = 0; from < world.size(); ++from) {
-      if (from == 1) continue;
-      const auto sent = pattern(from, round, kBytes);
-      if (world.rank() == from) {
-        put(device, buffer, 0, sent);
-        world.send(buffer.span(), 1);
-      } else if (world.rank() == 1) {
-        world.recv(buffer.span(), from);
-        check(device, buffer, 0, sent, "memory that was mapped in place of other");
-      }
+      if (from != 1) pass_pattern(world, device, buffer, from, 1, round, "memory that was mapped in place of other");
     }
   }
 }
@@ -152,13 +158,7 @@ std::size_t mapped() { return driver_function<std::size_t()>("rondo_stand_in_map
 /// Rank 1 prints which way memory takes whose first mappings the driver has refused, and how often it has mapped any.
 void way_after_failure(Communicator& world) {
   const Buffer buffer(world, 5000);
-  for (int round = 0; round < 5; ++round) {
-    if (world.rank() == 0) {
-      world.send(buffer.span(), 1);
-    } else {
-      world.recv(buffer.span(), 0);
-    }
-  }
+  for (int round = 0; round < 5; ++round) pass(world, buffer, 0, 1);
   if (world.rank() != 1) return;
   detail::Engine& engine = *CommunicatorAccess::engine(world);
   const detail::Progress::Entry entry(engine.progress());
@@ -167,32 +167,15 @@ void way_after_failure(Communicator& world) {
 
 /// Memory of rank 0 of several sizes, which the driver counts differently.
 void several_sizes(Communicator& world) {
-  for (std::size_t i = 1; i <= 4; ++i) {
-    const Buffer buffer(world, i << 21);
-    if (world.rank() == 0) {
-      world.send(buffer.span(), 1);
-    } else {
-      world.recv(buffer.span(), 0);
-    }
-  }
+  for (std::size_t i = 1; i <= 4; ++i) pass(world, Buffer(world, i << 21), 0, 1);
 }
 
 /// Rank 0 may map memory of rank 2, and none of rank 1: for whose that of rank 2 is closed once, and not again.
 void beside_unmappable(Communicator& world) {
   const DeviceUnderTest device(own_device(world));
-  constexpr std::size_t kBytes = 5000;
-  const Buffer buffer(world, kBytes);
+  const Buffer buffer(world, 5000);
   for (int round = 0; round < 12; ++round) {
-    for (const int from : {2, 1}) {
-      const auto sent = pattern(from, round, kBytes);
-      if (world.rank() == from) {
-        put(device, buffer, 0, sent);
-        world.send(buffer.span(), 0);
-      } else if (world.rank() == 0) {
-        world.recv(buffer.span(), from);
-        check(device, buffer, 0, sent, "memory of either rank");
-      }
-    }
+    for (const int from : {2, 1}) pass_pattern(world, device, buffer, from, 0, round, "memory of either rank");
   }
   require(world.rank() != 0 || mapped() == 2, "what can be mapped is mapped anew once");
 }

@@ -295,22 +295,6 @@ TEST_CASE("a long message in a buffer that the receiver maps is fetched there, u
   CHECK((pair.link->sent[0].number == 0) == there);
 }
 
-TEST_CASE("a region stays mapped while a message is copied out of it, though its buffer is given up",
-          "[runtime][peer]") {
-  constexpr std::size_t kPart = 4096;
-  SharedRegions regions;
-  auto memory = std::make_shared<SharedMemory>(SharedMemory::create(2 * kPart));
-  const std::weak_ptr<SharedMemory> mapped = memory;
-  regions.add(regions.next(), memory, kPart);
-  auto copied = regions.at({1, 100}, 1000, 1);
-  CHECK(copied.get() == memory->data() + kPart + 100);
-  memory.reset();  // by another thread
-  CHECK_FALSE(mapped.expired());
-  copied.reset();
-  CHECK(mapped.expired());
-  CHECK(regions.at({1, 100}, 1000, 1) == nullptr);
-}
-
 TEST_CASE("a link knows while long messages that were asked for are on their way", "[runtime][peer]") {
   Pair pair;
   const Receive first(*pair.group), second(*pair.group);

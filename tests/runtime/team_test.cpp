@@ -1,8 +1,10 @@
 #include "runtime/team.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
+#include "runtime/shared_regions.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace rondo::detail;
@@ -33,4 +35,20 @@ TEST_CASE("who shares memory with nobody is on a host of its own", "[runtime][te
   CHECK(hosts.in_order());
   CHECK(hosts.within().members == std::vector<int>{2});
   CHECK(hosts.across(1).members == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("a region stays mapped while a message is copied out of it, though its buffer is given up",
+          "[runtime][team]") {
+  constexpr std::size_t kPart = 4096;
+  SharedRegions regions;
+  auto memory = std::make_shared<SharedMemory>(SharedMemory::create(2 * kPart));
+  const std::weak_ptr<SharedMemory> mapped = memory;
+  regions.add(regions.next(), memory, kPart);
+  auto copied = regions.at({1, 100}, 1000, 1);
+  CHECK(copied.get() == memory->data() + kPart + 100);
+  memory.reset();  // by another thread
+  CHECK_FALSE(mapped.expired());
+  copied.reset();
+  CHECK(mapped.expired());
+  CHECK(regions.at({1, 100}, 1000, 1) == nullptr);
 }

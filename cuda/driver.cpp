@@ -3,25 +3,27 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <utility>
 
 #include <fmt/format.h>
 
 namespace rondo::cuda {
 namespace {
 
-static_assert(sizeof(Driver) ==
-                  std::tuple_size_v<decltype(std::declval<Driver>().calls())> * sizeof(decltype(Driver::cuInit)),
-              "Driver::calls leaves one out");
+constexpr std::size_t count_calls() {
+  std::size_t count = 0;
+  Driver().for_each_call([&](const auto&) { ++count; });
+  return count;
+}
+static_assert(sizeof(Driver) == count_calls() * sizeof(decltype(Driver::cuInit)),
+              "Driver::for_each_call leaves one out");
 
 /// Fills the table; returns the names of what the library lacks.
 std::string look_up(void* library, Driver& driver) {
   std::string missing;
-  const auto one = [&]<typename... Parameters>(Call<Parameters...>& call) {
+  driver.for_each_call([&]<typename... Parameters>(Call<Parameters...>& call) {
     call.function = reinterpret_cast<Result (*)(Parameters...)>(::dlsym(library, call.name));
     if (call.function == nullptr) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", call.name);
-  };
-  std::apply([&](auto&... calls) { (one(calls), ...); }, driver.calls());
+  });
   return missing;
 }
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <tuple>
 
 #include "cuda/driver_types.hpp"
 #include "cuda/error.hpp"
@@ -90,19 +89,21 @@ struct Driver {
        void**>
       cuLaunchKernel{"cuLaunchKernel"};
 
-  /// All of them, in order.
-  auto calls() {
-    return std::tie(
-        cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName,
-        cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute, cuDevicePrimaryCtxRetain,
-        cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxGetState, cuCtxPushCurrent, cuCtxPopCurrent, cuCtxGetCurrent,
-        cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamGetFlags, cuStreamQuery,
-        cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing, cuThreadExchangeStreamCaptureMode, cuEventCreate,
-        cuEventDestroy, cuEventRecord, cuEventQuery, cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle,
-        cuMemAlloc, cuMemFree, cuMemGetInfo, cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister,
-        cuPointerGetAttributes, cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync,
-        cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpy2DAsync, cuMemsetD8Async, cuModuleLoadData, cuModuleUnload,
-        cuModuleGetFunction, cuLaunchKernel);
+  /// Calls `action` with each of them, in order.
+  template <typename Action>
+  constexpr void for_each_call(Action action) {
+    const auto with = [&](auto&... calls) { (action(calls), ...); };
+    with(cuInit, cuDriverGetVersion, cuGetErrorName, cuGetErrorString, cuDeviceGetCount, cuDeviceGet, cuDeviceGetName,
+         cuDeviceGetUuid, cuDeviceGetAttribute, cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute,
+         cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxGetState, cuCtxPushCurrent,
+         cuCtxPopCurrent, cuCtxGetCurrent, cuCtxGetStreamPriorityRange, cuStreamCreateWithPriority, cuStreamDestroy,
+         cuStreamGetFlags, cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent, cuStreamIsCapturing,
+         cuThreadExchangeStreamCaptureMode, cuEventCreate, cuEventDestroy, cuEventRecord, cuEventQuery,
+         cuEventElapsedTime, cuIpcGetEventHandle, cuIpcOpenEventHandle, cuMemAlloc, cuMemFree, cuMemGetInfo,
+         cuMemHostAlloc, cuMemFreeHost, cuMemHostRegister, cuMemHostUnregister, cuPointerGetAttributes,
+         cuIpcGetMemHandle, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuMemcpyDtoDAsync, cuMemcpyHtoDAsync,
+         cuMemcpyDtoHAsync, cuMemcpy2DAsync, cuMemsetD8Async, cuModuleLoadData, cuModuleUnload, cuModuleGetFunction,
+         cuLaunchKernel);
   }
 
   /// Calls one of the functions above; throws CudaError unless it succeeds.

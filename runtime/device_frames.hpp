@@ -106,31 +106,6 @@ std::vector<std::byte> encode_device_frame(const Message& message) {
   return bytes;
 }
 
-/// Nothing: no rondo peer sends that.
-inline std::optional<DeviceFrame> decode_device_frame(std::span<const std::byte> bytes) {
-  std::optional<DeviceFrame> decoded;
-  const auto read = [&]<typename Message>(std::size_t kind, Message message) {
-    if (bytes.size() != 1 + sizeof message || bytes[0] != static_cast<std::byte>(kind)) return;
-    std::memcpy(&message, bytes.data() + 1, sizeof message);
-    decoded = message;
-  };
-  read(0, DeviceHello{});
-  read(1, cuda::RegionDescription{});
-  read(2, DeviceUnmap{});
-  read(3, DeviceUnmapped{});
-  read(4, DeviceEnd{});
-  read(5, DeviceEnded{});
-  read(6, DeviceUsed{});
-  read(7, DeviceWrite{});
-  read(8, DeviceWritten{});
-  read(9, DeviceAsk{});
-  read(10, DeviceAskNoMore{});
-  read(11, DeviceQueued{});
-  read(12, DeviceCopied{});
-  read(13, DeviceWriteNoMore{});
-  return decoded;
-}
-
 /// Where the payload of an rts lies. Travels in the second to fourth word of the fingerprint, which a point-to-point
 /// message does not need.
 struct DeviceOffer {

@@ -7,9 +7,37 @@
 // What peers say of their devices.
 
 namespace rondo::detail {
+namespace {
+
+/// Nothing: no rondo peer sends that.
+std::optional<DeviceFrame> decode(std::span<const std::byte> bytes) {
+  std::optional<DeviceFrame> decoded;
+  const auto read = [&]<typename Message>(std::size_t kind, Message message) {
+    if (bytes.size() != 1 + sizeof message || bytes[0] != static_cast<std::byte>(kind)) return;
+    std::memcpy(&message, bytes.data() + 1, sizeof message);
+    decoded = message;
+  };
+  read(0, DeviceHello{});
+  read(1, cuda::RegionDescription{});
+  read(2, DeviceUnmap{});
+  read(3, DeviceUnmapped{});
+  read(4, DeviceEnd{});
+  read(5, DeviceEnded{});
+  read(6, DeviceUsed{});
+  read(7, DeviceWrite{});
+  read(8, DeviceWritten{});
+  read(9, DeviceAsk{});
+  read(10, DeviceAskNoMore{});
+  read(11, DeviceQueued{});
+  read(12, DeviceCopied{});
+  read(13, DeviceWriteNoMore{});
+  return decoded;
+}
+
+}  // namespace
 
 void DevicePeers::hear(Peer& peer, std::span<const std::byte> frame) {
-  const auto decoded = decode_device_frame(frame);
+  const auto decoded = decode(frame);
   if (!decoded) return peer.reject("it sent a frame of an unknown kind");
   try {
     take(peer, remotes_[peer.world_rank()], *decoded);

@@ -1,6 +1,7 @@
 #include "runtime/message.hpp"
 
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -281,7 +282,12 @@ std::byte* ReceiveMessage::place(std::size_t bytes) {
     return device_->staging->data();
   }
   if (!fold_.combine) return buffer_.data() + arrived_;
-  scratch_ = group_.engine().take_scratch(buffer_.size());
+  try {
+    scratch_ = group_.engine().take_scratch(buffer_.size());
+  } catch (const std::bad_alloc&) {
+    fail(std::make_exception_ptr(Error(
+        Errc::system, fmt::format("no memory for the {} bytes that rank {} sent", bytes, status_.source), facts())));
+  }
   return scratch_;
 }
 

@@ -177,7 +177,8 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   /// The matched message does not fit: completes with the reason. False: it fits.
   bool refuse(const FrameHeader& header, int source);
   std::size_t missing_bytes() const noexcept { return status_.bytes - arrived_; }
-  /// Where so many bytes of the payload, the next to come, shall go.
+  /// Where so many bytes of the payload, the next to come, shall go. nullptr: it has failed, for want of memory to
+  /// combine them from.
   std::byte* place(std::size_t bytes);
   /// They lie there.
   void landed(std::size_t bytes);

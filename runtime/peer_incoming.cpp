@@ -37,11 +37,16 @@ std::byte* Peer::accept(const FrameHeader& header) {
     inbox_.resize(std::min<std::size_t>(header.bytes, kLongestDeviceFrame));
     return header.bytes == inbox_.size() ? inbox_.data() : nullptr;
   }
-  landing_ = land(header);
-  if (landing_.receive) return landing_.receive->place(header.bytes);
-  if (!landing_.unexpected) return nullptr;
-  landing_.unexpected->payload.resize(static_cast<std::size_t>(header.bytes));
-  return landing_.unexpected->payload.data();
+  const Landing landing = land(header);
+  if (landing.receive) {
+    std::byte* const place = landing.receive->place(header.bytes);
+    if (place) landing_ = landing;
+    return place;
+  }
+  if (!landing.unexpected) return nullptr;
+  landing_ = landing;
+  landing.unexpected->payload.resize(static_cast<std::size_t>(header.bytes));
+  return landing.unexpected->payload.data();
 }
 
 void Peer::arrived(const FrameHeader& header) {

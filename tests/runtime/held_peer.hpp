@@ -163,4 +163,26 @@ struct Receive {
   ReceiveMessage message;
 };
 
+/// A collective that receives one message, which it combines.
+struct Combining final : Operation {
+  Combining(Group& group, std::span<std::byte> into, int& times)
+      : Operation(group, Call{}, std::nullopt), fold{into, combine, &times} {}
+  static void combine(void* times, std::byte*, const std::byte*, std::size_t) { ++*static_cast<int*>(times); }
+  Task body() override {
+    ReceiveMessage message(*this, 1, 0, fold);
+    co_await message;
+  }
+  /// Rank 1 offers the message. Returns the number under which it is asked for the payload.
+  std::uint32_t begin(Pair& pair) {
+    start();
+    FrameHeader rts = Pair::header(FrameKind::rts, 1);
+    rts.bytes = fold.into.size();
+    stamp(rts);
+    rts.tag = 0;
+    pair.peer.deliver(rts, {});
+    return pair.link->sent.empty() ? 0 : pair.link->sent.back().number;
+  }
+  Fold fold;
+};
+
 }  // namespace rondo::testing

@@ -18,6 +18,7 @@
 using namespace rondo;
 using namespace rondo::detail;
 using Catch::Matchers::ContainsSubstring;
+using rondo::testing::Combining;
 using rondo::testing::Pair;
 
 namespace {
@@ -191,28 +192,11 @@ TEST_CASE("pieces of a message that nobody wants any more are taken", "[runtime]
 }
 
 TEST_CASE("what a collective combines does not come in pieces", "[runtime][peer][pieces]") {
-  /// Receives one message, which it combines.
-  struct Combining final : Operation {
-    Combining(Group& group, std::span<std::byte> into, int& times)
-        : Operation(group, Call{}, std::nullopt), fold{into, combine, &times} {}
-    static void combine(void* times, std::byte*, const std::byte*, std::size_t) { ++*static_cast<int*>(times); }
-    Task body() override {
-      ReceiveMessage message(*this, 1, 0, fold);
-      co_await message;
-    }
-    Fold fold;
-  };
   PiecesPair pair;
   int times = 0;
   std::vector<std::byte> into(1000);
   Combining operation(*pair.group, into, times);
-  operation.start();
-  FrameHeader rts = frame(FrameKind::rts, 1, 0, into.size());
-  operation.stamp(rts);
-  rts.tag = 0;
-  pair.hear(rts);
-  REQUIRE(pair.link->sent.back().kind == FrameKind::cts);
-  const std::uint32_t id = pair.link->sent.back().number;
+  const std::uint32_t id = operation.begin(pair);
   pair.hear_piece(id, 600, false);
   pair.engine.run_ready();
   CHECK(operation.finished());

@@ -275,6 +275,11 @@ Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType 
   return received.status();
 }
 
+// Of a device's memory these are addresses.
+void Communicator::check_exchange(std::span<const std::byte> out, std::span<const std::byte> in) const {
+  check_apart(CommunicatorAccess::group(*this, "sendrecv"), out, in);
+}
+
 Status Communicator::probe(int from, Tag tag) {
   Group& group = CommunicatorAccess::group(*this, "probe");
   check_source(group, from, "probe");

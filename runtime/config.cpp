@@ -100,18 +100,23 @@ void read_algorithms(Config& config, std::string_view text) {
     if (!algorithm) reject(name, "one of " + names(Algorithm::automatic, Algorithm::leader) + or_else);
     return *algorithm;
   };
+  std::array<bool, Config::kCollectives> by_name{};
   for (std::string_view rest = text; !rest.empty();) {
     const auto comma = std::min(rest.find(','), rest.size());
     const std::string_view item = rest.substr(0, comma);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
     const auto equals = item.find('=');
     if (equals == std::string_view::npos) {
-      config.algorithm.fill(parse(item, "; for one operation all_reduce=ring"));
+      const Algorithm common = parse(item, "; for one operation all_reduce=ring");
+      for (std::size_t i = 0; i < by_name.size(); ++i)
+        if (!by_name[i]) config.algorithm[i] = common;
       continue;
     }
     const auto collective = parse_collective(item.substr(0, equals));
-    if (!collective) reject(item.substr(0, equals), "one of " + names(Collective::all_reduce, Collective::barrier));
+    if (!collective || *collective < Collective::all_reduce || *collective > Collective::barrier)
+      reject(item.substr(0, equals), "one of " + names(Collective::all_reduce, Collective::barrier));
     const auto index = static_cast<std::size_t>(*collective);
+    by_name[index] = true;
     config.algorithm[index] = parse(item.substr(equals + 1), "");
     config.algorithm_named[index] = config.algorithm[index] != Algorithm::automatic;
   }
@@ -119,15 +124,16 @@ void read_algorithms(Config& config, std::string_view text) {
 
 std::string print_algorithms(const Config& config) {
   const auto& all = config.algorithm;
-  if (std::all_of(all.begin(), all.end(), [&](Algorithm a) { return a == all[0]; })) {
-    return std::string(to_string(all[0]));
-  }
-  std::string text;
+  Algorithm common = Algorithm::automatic;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!config.algorithm_named[i] && all[i] != Algorithm::automatic) common = all[i];
+  std::vector<std::string> items;
+  if (common != Algorithm::automatic) items.emplace_back(to_string(common));
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i] == Algorithm::automatic) continue;
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", to_string(static_cast<Collective>(i)), to_string(all[i]));
+    if (!config.algorithm_named[i] && all[i] == common) continue;
+    items.push_back(fmt::format("{}={}", to_string(static_cast<Collective>(i)), to_string(all[i])));
   }
-  return text;
+  return items.empty() ? std::string(to_string(common)) : fmt::format("{}", fmt::join(items, ","));
 }
 
 const std::array kKnobs{

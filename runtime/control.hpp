@@ -45,6 +45,8 @@ class Control {
 
   const std::vector<std::string>& addresses() const noexcept { return addresses_; }
   const JobKey& key() const noexcept { return key_; }
+  /// Throws Error where there is no key and strangers may call this address, unless the user wants it so.
+  void check_secure(const asio::ip::address& address) const;
   /// The job as the hub names it, for the handshakes of links.
   const std::string& job_id() const noexcept { return job_id_; }
   std::uint32_t attempt() const noexcept { return attempt_; }
@@ -73,7 +75,6 @@ class Control {
   void bear_stranger(const HubCall& call, Time called, const std::string& name);
   void take_welcome();
   HandshakeTerms terms() const;
-  void check_secure(const asio::ip::address& address) const;
   ControlMessage receive(Time until);
   std::optional<Notice> take(ControlMessage message);
   bool flush() noexcept;

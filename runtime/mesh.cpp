@@ -63,7 +63,7 @@ struct Mesh::Attempt {
 
 bool Mesh::is_stranger(const std::unique_ptr<Attempt>& attempt) { return attempt->rank == kAnyRank; }
 
-Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address)
+Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const Control& control)
     : identity_(identity), config_(config), log_(log), spare_(::eventfd(0, EFD_CLOEXEC)) {
   mine_.host_id = host_id();
   mine_.cores = cores_of_host();
@@ -74,10 +74,14 @@ Mesh::Mesh(const Identity& identity, const Config& config, const Log& log, const
     mine_.unix_name = random_socket_name();
     unix_listener_ = listen_on_name(mine_.unix_name);
   }
+  const std::string& local_address = control.local_address();
   const bool met_on_host = local_address.empty() || asio::ip::make_address(local_address).is_loopback();
   const bool one_host = identity.local_size ? *identity.local_size == identity.size : met_on_host;
   if (config.transport == Transport::tcp || (config.transport == Transport::automatic && !one_host)) {
-    tcp_listener_ = listen_on(local_endpoint(config, local_address));
+    const auto endpoint = local_endpoint(config, local_address);
+    // Any other is that of the meeting.
+    if (!config.interface.empty()) control.check_secure(endpoint.address());
+    tcp_listener_ = listen_on(endpoint);
     mine_.tcp = to_string(bound_to(tcp_listener_.get()));
   }
 }
@@ -112,9 +116,10 @@ void Mesh::start(int world_rank, const std::string& no_unix) {
   const Address& to = addresses_[static_cast<std::size_t>(world_rank)];
   const bool over_unix = no_unix.empty() && config_.transport != Transport::tcp && same_host(to);
   if (!over_unix && to.tcp.empty()) {
-    return engine_->peer_unreachable(world_rank,
-                                     fmt::format("it is on {} host and listens on no TCP port (RONDO_TRANSPORT={})",
-                                                 same_host(to) ? "this" : "another", to_string(config_.transport)));
+    return engine_->peer_unreachable(
+        world_rank,
+        fmt::format("it is on {} and listens on no TCP port (RONDO_TRANSPORT={})",
+                    same_host(to) ? "this host" : apart(mine_.host_id, to.host_id), to_string(config_.transport)));
   }
   auto attempt = std::make_unique<Attempt>(Attempt{{},
                                                    Handshake::initiate(terms(world_rank), key_),
@@ -240,7 +245,13 @@ bool Mesh::has_room() const {
 
 // Who calls a process that has no descriptor left hears at once that nothing comes of it. False: nobody calls.
 bool Mesh::turn_away(const Descriptor& listener, int error) {
-  if (error != EMFILE && error != ENFILE) return false;
+  if (error != EMFILE && error != ENFILE) {
+    const bool passes = error == EAGAIN || error == EINTR || error == ECONNABORTED;
+    if (!passes && engine_->first_time("accept")) {
+      log_.error("cannot take the connection of another rank: {}", std::generic_category().message(error));
+    }
+    return false;
+  }
   spare_.reset();
   const bool called{Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
   spare_ = Descriptor(::eventfd(0, EFD_CLOEXEC));

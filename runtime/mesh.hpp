@@ -28,8 +28,8 @@ class Link;
 /// The only file of the library that names concrete transports.
 class Mesh final : public Connector {
  public:
-  /// Listens. `local_address` is what this host looks like from the meeting point (empty: it is on this host).
-  Mesh(const Identity& identity, const Config& config, const Log& log, const std::string& local_address);
+  /// Listens, where it is by TCP on what this host looks like from the meeting point. Throws Error.
+  Mesh(const Identity& identity, const Config& config, const Log& log, const Control& control);
   ~Mesh() override;
 
   /// What the others need to know; `tuning` of this rank's own rules.

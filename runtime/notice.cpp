@@ -126,7 +126,7 @@ Notice read_notice(Reader& in, Notice::Kind kind) {
   notice.communicator = in.get<std::uint64_t>();
   notice.number = in.get<std::uint64_t>();
   notice.code = in.get<Errc>();
-  if (notice.code > Errc::system) throw Error(Errc::protocol, "control message: got an error code that does not exist");
+  if (notice.code > Errc::cuda) throw Error(Errc::protocol, "control message: got an error code that does not exist");
   notice.call = in.get<Call>();
   notice.text = in.text(ControlReader::kMaxText);
   read_list(in, notice.awaited);

@@ -177,6 +177,7 @@ class Peer final : public Sink {
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);
   Landing land_late(const FrameHeader& header);
+  bool keeps(Unexpected& message, std::size_t bytes);
   void finish(const FrameHeader& header, const Landing& landing);
   void handle(const FrameHeader& header);
   void arrived_rts(const FrameHeader& header);

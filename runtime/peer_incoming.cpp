@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +22,7 @@ void Peer::deliver(const FrameHeader& header, std::span<const std::byte> payload
   if (landing.receive) {
     landing.receive->take(payload);
   } else if (landing.unexpected) {
+    if (!keeps(*landing.unexpected, payload.size())) return finish(header, {});
     landing.unexpected->payload.assign(payload);
   }
   finish(header, landing);
@@ -43,10 +46,32 @@ std::byte* Peer::accept(const FrameHeader& header) {
     if (place) landing_ = landing;
     return place;
   }
-  if (!landing.unexpected) return nullptr;
+  if (!landing.unexpected || !keeps(*landing.unexpected, static_cast<std::size_t>(header.bytes))) return nullptr;
   landing_ = landing;
-  landing.unexpected->payload.resize(static_cast<std::size_t>(header.bytes));
   return landing.unexpected->payload.data();
+}
+
+// Takes memory for the payload. False: there is none, and as the message is lost, so is its communicator.
+bool Peer::keeps(Unexpected& message, std::size_t bytes) {
+  try {
+    message.payload.resize(bytes);
+    return true;
+  } catch (const std::bad_alloc&) {
+  }
+  const std::string what = fmt::format("no memory for {} bytes", bytes);
+  Group* const group = engine_.find_group(message.header.communicator);
+  if (!group) {
+    engine_.drop_unexpected(message);
+    reject(what + " that came before their communicator");
+    return false;
+  }
+  const int source = message.source;
+  const Error error(Errc::system, fmt::format("rank {} has {} that rank {} sent", group->rank(), what, source),
+                    {group->rank(), source, "", 0, 0, 0, {}});
+  if (message.claimed_by) message.claimed_by->fail(std::make_exception_ptr(error));
+  group->drop_unexpected(message);
+  group->report_failure(error);
+  return false;
 }
 
 void Peer::arrived(const FrameHeader& header) {

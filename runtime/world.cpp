@@ -51,7 +51,7 @@ IdlePolicy idle_policy(const Crowd& crowd, const Config& config) {
 World::World(const Identity& identity, const Config& config)
     : log_(config.log_level, identity.rank),
       control_(identity, config, log_),
-      mesh_(identity, config, log_, control_.local_address()),
+      mesh_(identity, config, log_, control_),
       engine_(engine_settings(identity, config), clock_, waiter_, log_),
       exceptions_(std::uncaught_exceptions()) {
   if (identity.local_rank.value_or(0) == 0) {

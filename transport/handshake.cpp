@@ -97,10 +97,10 @@ void randomize(std::array<std::uint8_t, 32>& bytes) {
   throw std::runtime_error("the system gives no random bytes for a job key or a handshake");
 }
 
-/// What the other side says of us; anything that is no reason to refuse counts as garbage.
-Verdict told_verdict(std::uint8_t wire) {
+/// Why the other side refuses; anything that is no reason counts as garbage.
+Verdict told_refusal(std::uint8_t wire) {
   const auto verdict = static_cast<Verdict>(wire);
-  return wire > static_cast<std::uint8_t>(Verdict::pending) && verdict < Verdict::garbage ? verdict : Verdict::garbage;
+  return verdict > Verdict::accepted && verdict < Verdict::garbage ? verdict : Verdict::garbage;
 }
 
 }  // namespace
@@ -177,7 +177,7 @@ void Handshake::understand_claims() {
   peer_has_key_ = claims.has_key != 0;
   if (claims.verdict != 0) {
     told_by_peer_ = true;
-    return end(told_verdict(claims.verdict));
+    return end(told_refusal(claims.verdict));
   }
   const Verdict difference = compare_claims();
   if (difference != Verdict::pending) return refuse(difference);
@@ -209,7 +209,7 @@ void Handshake::understand_proof() {
   const auto proof = wire_struct<Proof>(input_);
   if (proof.verdict != 0) {
     told_by_peer_ = true;
-    return end(told_verdict(proof.verdict));
+    return end(told_refusal(proof.verdict));
   }
   if (!same(proof.proof, proof_of("rondo handshake: initiator"))) return refuse(Verdict::wrong_key);
   authenticated_ = true;
@@ -225,7 +225,9 @@ void Handshake::understand_proof() {
 void Handshake::understand_answer() {
   const auto answer = wire_struct<Answer>(input_);
   told_by_peer_ = true;
-  end(told_verdict(answer.verdict));
+  // Only here, after the proof that this side wanted, and in `answer` anybody is accepted.
+  const bool accepted = answer.verdict == static_cast<std::uint8_t>(Verdict::accepted);
+  end(accepted ? Verdict::accepted : told_refusal(answer.verdict));
 }
 
 void Handshake::answer(Verdict verdict) {

@@ -252,9 +252,9 @@ bool ShmLink::begin(Sink& sink, const RingReader::Record& record) {
     return true;
   }
   current_ = header;
-  in_payload_ = true;
   remaining_ = static_cast<std::size_t>(header.bytes);
   place_ = sink.accept(header);
+  in_payload_ = true;
   return go_on(sink, *payload);
 }
 

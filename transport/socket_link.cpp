@@ -298,16 +298,17 @@ void SocketLink::begin(Sink& sink, const FrameHeader& header) {
 
 // The payload of current_ gets its place.
 void SocketLink::begin_long(Sink& sink) {
-  const std::size_t here = spill_end_ - spill_begin_;
+  const std::span<const std::byte> here(spill_.data() + spill_begin_, spill_end_ - spill_begin_);
   held_ = false;
   in_payload_ = true;
-  remaining_ = static_cast<std::size_t>(current_.bytes) - here;
+  remaining_ = static_cast<std::size_t>(current_.bytes) - here.size();
+  spill_begin_ = spill_end_;
+  place_ = nullptr;  // should the sink throw
   place_ = sink.accept(current_);
   if (place_) {
-    std::memcpy(place_, spill_.data() + spill_begin_, here);
-    place_ += here;
+    std::memcpy(place_, here.data(), here.size());
+    place_ += here.size();
   }
-  spill_begin_ = spill_end_;
 }
 
 void SocketLink::gather_frames(bool gathering) {

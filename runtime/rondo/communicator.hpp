@@ -209,12 +209,15 @@ class RONDO_EXPORT Communicator {
   }
   template <typename Out, typename In>
   Status exchange(Out out, int to, In in, int from, Tag tag) {
+    check_exchange({reinterpret_cast<const std::byte*>(out.data()), out.size_bytes()},
+                   {reinterpret_cast<const std::byte*>(in.data()), in.size_bytes()});
     Work received = start_recv(in, from, tag, "sendrecv");
     Work sent = start_send(out, to, tag, "sendrecv");
     received.wait();
     sent.wait();
     return received.status();
   }
+  void check_exchange(std::span<const std::byte> out, std::span<const std::byte> in) const;
   void send_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag);
   Work isend_bytes(std::span<const std::byte> data, ElementType type, int to, Tag tag, const char* operation);
   Status recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag);

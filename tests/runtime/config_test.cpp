@@ -86,6 +86,17 @@ TEST_CASE("one algorithm alone stands for every collective", "[runtime][config]"
   CHECK(config.algorithm_for(Collective::reduce) == Algorithm::ring);
 }
 
+TEST_CASE("what is said of one collective counts, before or after what is said of all", "[runtime][config]") {
+  for (const char* text : {"ring,barrier=linear,reduce=tree", "barrier=linear,ring,reduce=tree"}) {
+    const Config config = Config::from({{"RONDO_ALGORITHM", text}});
+    CHECK(config.algorithm_for(Collective::barrier) == Algorithm::linear);
+    CHECK(config.algorithm_for(Collective::reduce) == Algorithm::tree);
+    CHECK(config.algorithm_for(Collective::broadcast) == Algorithm::ring);
+    CHECK_THAT(to_string(config), ContainsSubstring("RONDO_ALGORITHM=ring,reduce=tree,barrier=linear\n"));
+  }
+  CHECK_THAT(rejection("RONDO_ALGORITHM", "allocate=ring"), ContainsSubstring("got \"allocate\", wanted one of"));
+}
+
 TEST_CASE("an algorithm of one collective is meant, one for all is a wish", "[runtime][config]") {
   const auto named = [](const char* text) {
     return Config::from({{"RONDO_ALGORITHM", text}}).algorithm_named[static_cast<std::size_t>(Collective::all_reduce)];

@@ -222,6 +222,34 @@ TEST_CASE("a replayed handshake does not fit the fresh nonce", "[runtime][handsh
   CHECK_FALSE(replayed.authenticated());
 }
 
+TEST_CASE("nobody is accepted by a word of his own", "[runtime][handshake]") {
+  // Where a hello and a challenge, and where a proof says why its side refuses.
+  constexpr std::size_t kInClaims = 8, kInProof = 4;
+  for (unsigned verdict = 1; verdict < 256; ++verdict) {
+    const auto say = [verdict](std::size_t at) -> Tamper {
+      return [=](std::span<std::byte> bytes) { bytes[at] = std::byte(verdict); };
+    };
+    Handshake by_hello = Handshake::accept(hub_terms(), key_of(1));
+    Handshake by_challenge = Handshake::initiate(client_terms(1), key_of(2));
+    Handshake by_proof = Handshake::accept(hub_terms(), key_of(1));
+    Handshake caller = Handshake::initiate(client_terms(1), key_of(2));
+    move_output(caller, by_proof);
+    move_output(by_proof, by_challenge, say(kInClaims));
+    caller = Handshake::initiate(client_terms(1), key_of(2));
+    move_output(caller, by_hello, say(kInClaims));
+    std::array<std::byte, Handshake::kProofBytes> proof{};
+    const auto magic = bytes_of("RNDO");
+    std::copy(magic.begin(), magic.end(), proof.begin());
+    say(kInProof)(proof);
+    by_proof.feed(proof);
+    for (const Handshake* const side : {&by_hello, &by_challenge, &by_proof}) {
+      CHECK(side->done());
+      CHECK(side->verdict() != Verdict::accepted);
+      CHECK_FALSE(side->authenticated());
+    }
+  }
+}
+
 TEST_CASE("no changed byte of hello, challenge or proof is accepted by both sides", "[runtime][handshake]") {
   const std::size_t spoken = Handshake::kHelloBytes + Handshake::kChallengeBytes + Handshake::kProofBytes;
   for (std::size_t flipped = 0; flipped < spoken; ++flipped) {

@@ -92,6 +92,19 @@ TEST_CASE("strangers that speak something else are turned away and disturb no jo
   port.job_runs();
 }
 
+TEST_CASE("a stranger that says it is accepted is turned away", "[runtime][hostile]") {
+  Port port;
+  for (const int rank : {1, -1, 1'000'000}) {
+    const Handshake handshake = Handshake::initiate(port.terms(rank), JobKey::random());
+    std::string hello(reinterpret_cast<const char*>(handshake.output().data()), handshake.output().size());
+    hello[8] = static_cast<char>(Verdict::accepted);
+    HubClient stranger = port.stranger();
+    stranger.send(hello);
+    CHECK(stranger.ends());
+  }
+  port.job_runs();
+}
+
 TEST_CASE("half a hello and then silence ends at the limit", "[runtime][hostile]") {
   Port port(20ms);
   const JobKey key = port.key;

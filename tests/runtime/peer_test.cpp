@@ -14,7 +14,6 @@
 using namespace rondo;
 using namespace rondo::detail;
 using Catch::Matchers::ContainsSubstring;
-using rondo::testing::Combining;
 using rondo::testing::Four;
 using rondo::testing::four;
 using rondo::testing::Pair;
@@ -388,25 +387,4 @@ TEST_CASE("a long message says where among the buffers lies that all ranks map",
   CHECK(pair.link->sent[0].kind == FrameKind::rts);
   CHECK(pair.link->sent[0].fingerprint ==
         std::array<std::uint64_t, 4>{reinterpret_cast<std::uint64_t>(payload.data()), 5, 1, 40});
-}
-
-TEST_CASE("a payload that there is no memory to combine from ends its collective", "[runtime][peer]") {
-  // A sanitizer ends the process then.
-  if (SANITIZED) return;
-  Pair pair;
-  int times = 0;
-  Four four_of_them{};
-  // Nobody writes to it, and no machine has as much for it to be combined from.
-  const std::span into(four_of_them.data(), std::size_t{1} << 62);
-  Combining operation(*pair.group, into, times);
-  FrameHeader data = Pair::header(FrameKind::data, operation.begin(pair));
-  data.bytes = into.size();
-  CHECK(pair.peer.accept(data) == nullptr);
-  pair.peer.arrived(data);
-  pair.engine.run_ready();
-  REQUIRE(operation.finished());
-  CHECK(times == 0);
-  CHECK_FALSE(pair.link->discarded);
-  CHECK_THROWS_WITH(pair.group->check(), ContainsSubstring("rank 0 threw: no memory for the 4611686018427387904 bytes "
-                                                           "that rank 1 sent"));
 }

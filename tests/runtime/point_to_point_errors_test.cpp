@@ -115,6 +115,9 @@ TEST_CASE("the caller's mistakes are thrown at the call", "[runtime][p2p][errors
     std::array<int, 3> both{};
     const auto first = std::span(both).first(2), last = std::span(both).last(2);
     require(code_of([&] { world.sendrecv(first, 1, last, 1); }) == Errc::invalid_argument, "overlap");
+    const any_span any_first(first.data(), 2), any_last(last.data(), 2);
+    require(code_of([&] { world.sendrecv(any_first, 1, any_last, 1); }) == Errc::invalid_argument, "overlap of any");
+    require(code_of([&] { world.sendrecv(first, 1, any_last, 1); }) == Errc::invalid_argument, "overlap with any");
     Communicator inert;
     require(code_of([&] { inert.send(std::span(&value, 1), 0); }) == Errc::not_initialized, "inert");
     require(code_of([&] { (void)inert.rank(); }) == Errc::not_initialized, "inert rank");

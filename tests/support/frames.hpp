@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,7 @@ class Recorder final : public detail::Sink {
   bool expects(const detail::FrameHeader&) const override { return expecting; }
   std::byte* accept(const detail::FrameHeader& header) override {
     if (refuse != 0 && header.tag == refuse) return nullptr;
+    if (throw_at != 0 && header.tag == throw_at) throw std::bad_alloc();
     landing.assign(static_cast<std::size_t>(header.bytes), std::byte{0});
     return landing.data();
   }
@@ -61,7 +63,8 @@ class Recorder final : public detail::Sink {
   std::vector<std::byte> landing;
   std::vector<std::pair<std::uint64_t, detail::Descriptor>> descriptors;
   bool expecting = true;
-  std::uint32_t refuse = 0;  // the tag of a frame whose payload is not wanted
+  std::uint32_t refuse = 0;    // the tag of a frame whose payload is not wanted
+  std::uint32_t throw_at = 0;  // the tag of one for which there is no memory
   int closed_count = 0;
   std::string cause;
 };

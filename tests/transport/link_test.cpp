@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -141,6 +142,33 @@ TEST_CASE("a payload that nobody wants is thrown away and the next frame arrives
   ends.first->send(wanted);
   run(ends, left, right, [&] { return !right.frames.empty() && right.frames.back().header.tag == 2; });
   CHECK(right.frames.back().payload == wanted.storage);
+}
+
+TEST_CASE("the payload that a sink has no memory for is thrown away and the next frame arrives",
+          "[transport][socket_link]") {
+  const std::string kind = GENERATE("tcp over IPv4", "unix", "unix, header-sized spill");
+  CAPTURE(kind);
+  Ends ends = make(kind);
+  Recorder left, right;
+  right.throw_at = 2;
+  std::vector<std::unique_ptr<TestFrame>> frames;
+  for (unsigned tag = 1; tag <= 3; ++tag) {
+    frames.push_back(std::make_unique<TestFrame>(tag, pattern(500'000, tag)));
+    ends.first->send(*frames.back());
+  }
+  int thrown = 0;
+  while (right.frames.size() < 3 && right.closed_count == 0) {
+    ends.first->poll(left);
+    try {
+      ends.second->poll(right);
+    } catch (const std::bad_alloc&) {
+      ++thrown;
+    }
+  }
+  CHECK(thrown == 1);
+  REQUIRE(right.frames.size() == 3);
+  CHECK(right.frames[0].payload == frames[0]->storage);
+  CHECK(right.frames[2].payload == frames[2]->storage);
 }
 
 TEST_CASE("a long payload that nobody expects waits in the socket for one poll", "[transport][socket_link]") {

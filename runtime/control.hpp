@@ -89,11 +89,10 @@ class Control {
   JobKey key_;
   std::string local_address_;
   std::vector<std::string> addresses_;
-  std::vector<asio::ip::tcp::endpoint> endpoints_;  ///< of the meeting point, once its name is resolved
-  std::string stranger_;                            ///< at this address somebody listens and gives no answer,
-  Time stranger_since_;                             ///< at every call since then
-  std::optional<MeetingFile> meeting_file_;         ///< on rank 0
-  std::unique_ptr<HubThread> hub_;                  ///< on rank 0, where it is the meeting point
+  std::string stranger_;                     ///< at this address somebody listens and gives no answer,
+  Time stranger_since_;                      ///< at every call since then
+  std::optional<MeetingFile> meeting_file_;  ///< on rank 0
+  std::unique_ptr<HubThread> hub_;           ///< on rank 0, where it is the meeting point
   Descriptor socket_;
   Descriptor ended_;  ///< by the hub: its number is nobody else's as long as somebody may wait for it
   ControlReader reader_;

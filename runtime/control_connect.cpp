@@ -233,7 +233,6 @@ bool Control::try_hub(std::string& cause) {
     key_ = note->key;
     job_id_ = fmt::format("{}/{}", identity_.job_id, note->nonce);
     by_name = note->address.starts_with(kUnixPrefix);
-    endpoints_.clear();
     if (by_name) {
       name = note->address.substr(kUnixPrefix.size());
     } else {
@@ -247,13 +246,14 @@ bool Control::try_hub(std::string& cause) {
     const socklen_t length = unix_address(name, address);
     return try_address(reinterpret_cast<const sockaddr*>(&address), length, "unix:@" + name, cause);
   }
+  std::vector<asio::ip::tcp::endpoint> endpoints;
   try {
-    if (endpoints_.empty()) endpoints_ = resolve(host, port);
+    endpoints = resolve(host, port);  // each time: a name may come to mean another host
   } catch (const Error& error) {
     cause = error.cause();
     return false;
   }
-  return std::any_of(endpoints_.begin(), endpoints_.end(), [&](const auto& endpoint) {
+  return std::any_of(endpoints.begin(), endpoints.end(), [&](const auto& endpoint) {
     check_secure(endpoint.address());
     return try_address(endpoint.data(), static_cast<socklen_t>(endpoint.size()), to_string(endpoint), cause);
   });

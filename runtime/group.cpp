@@ -250,10 +250,10 @@ const Operation* Group::oldest_of_a_thread() const noexcept {
 
 void Group::report_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted) {
   if (wanted == 0) return report_failure(more_than_asked(mine.number(), mine.call(), source));
-  report_failure(Error(
-      Errc::collective_mismatch,
-      fmt::format("rank {} sent {} bytes where {} were expected: counts differ between ranks", source, bytes, wanted),
-      {rank_, source, std::string(to_string(mine.call().collective)), mine.number(), 0, 0, {}}));
+  report_failure(Error(Errc::collective_mismatch,
+                       fmt::format("rank {} sent {} bytes where rank {} expected {}: counts differ between ranks",
+                                   source, bytes, rank_, wanted),
+                       {rank_, source, std::string(to_string(mine.call().collective)), mine.number(), 0, 0, {}}));
 }
 
 void Group::refuse_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted) {

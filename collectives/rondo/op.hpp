@@ -242,7 +242,8 @@ concept CallableTakesTwoElementsAndGivesOne = requires(Op& op, const T& a, const
 };
 
 /// What a reduction of elements `T` takes: a predefined operator that fits `T`, or any copyable callable
-/// `T(T, T)`. It must be associative, and may have state; it is called by one thread at a time.
+/// `T(T, T)`, for elements of up to 1 MiB. It must be associative, and may have state, the same on all ranks; it is
+/// called by one thread at a time.
 template <typename Op, typename T>
 concept ReduceOp = Element<T> && std::copy_constructible<Op> && SumProdAvgNeedNumbers<Op, T> &&
     MinMaxNeedOrderedNumbers<Op, T> && BitwiseOperatorsNeedIntegersOrBytes<Op, T> &&

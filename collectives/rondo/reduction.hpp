@@ -100,8 +100,12 @@ std::uint64_t hash_of_type() {
   return hash;
 }
 
+/// Operands and results lie on the stack, each some times over, also on that of the helper thread.
+constexpr std::size_t kLargestElement = std::size_t{1} << 20;
+
 template <typename T>
 T load(const std::byte* from) {
+  static_assert(sizeof(T) <= kLargestElement, "rondo combines elements of up to 1 MiB: of larger ones, their parts");
   std::array<std::byte, sizeof(T)> bytes;
   std::memcpy(bytes.data(), from, sizeof(T));
   return std::bit_cast<T>(bytes);

@@ -49,25 +49,19 @@ constexpr std::uint16_t bfloat16::round(float value) {
 }  // namespace rondo
 
 template <>
-class std::numeric_limits<rondo::bfloat16> {
+class std::numeric_limits<rondo::bfloat16> : public std::numeric_limits<float> {
  public:
-  static constexpr bool is_specialized = true;
-  static constexpr bool is_signed = true;
-  static constexpr bool is_integer = false;
-  static constexpr bool is_exact = false;
   static constexpr bool is_iec559 = false;
-  static constexpr bool has_infinity = true;
-  static constexpr bool has_quiet_NaN = true;
-  static constexpr int radix = 2;
   static constexpr int digits = 8;
   static constexpr int digits10 = 2;
-  static constexpr int min_exponent = -125;
-  static constexpr int max_exponent = 128;
+  static constexpr int max_digits10 = 4;
   static constexpr rondo::bfloat16 min() { return rondo::bfloat16::from_bits(0x0080); }
   static constexpr rondo::bfloat16 lowest() { return rondo::bfloat16::from_bits(0xff7f); }
   static constexpr rondo::bfloat16 max() { return rondo::bfloat16::from_bits(0x7f7f); }
   static constexpr rondo::bfloat16 epsilon() { return rondo::bfloat16::from_bits(0x3c00); }
+  static constexpr rondo::bfloat16 round_error() { return rondo::bfloat16::from_bits(0x3f00); }
   static constexpr rondo::bfloat16 denorm_min() { return rondo::bfloat16::from_bits(0x0001); }
   static constexpr rondo::bfloat16 infinity() { return rondo::bfloat16::from_bits(0x7f80); }
   static constexpr rondo::bfloat16 quiet_NaN() { return rondo::bfloat16::from_bits(0x7fc0); }
+  static constexpr rondo::bfloat16 signaling_NaN() { return rondo::bfloat16::from_bits(0x7fa0); }
 };

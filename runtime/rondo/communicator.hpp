@@ -26,10 +26,11 @@ class Group;
 /// Messages and collectives of different communicators never meet. No connection of its own: making one is cheap.
 ///
 /// Any thread may use any communicator; two threads in collectives on one communicator at once is an error
-/// (Errc::concurrent_use). Point-to-point calls of many threads on one communicator are fine.
+/// (Errc::concurrent_use), and a thread is in a collective that it started until that has finished, whoever waits for
+/// it. Point-to-point calls of many threads on one communicator are fine.
 ///
-/// The last communicator to go ends this rank's part in the job: it says goodbye to the others. It does not wait for
-/// them.
+/// When the last communicator is gone, and every Work has been waited for or is gone, too, this rank's part in the job
+/// ends: it says goodbye to the others. It does not wait for them.
 class RONDO_EXPORT Communicator {
  public:
   /// An inert handle, as those get which are no members of a new communicator.
@@ -175,7 +176,7 @@ class RONDO_EXPORT Communicator {
   template <typename T>
   static constexpr ElementType type_of() {
     using Value = std::remove_cv_t<T>;
-    static_assert(Element<Value>, "rondo sends trivially copyable types that hold no pointers");
+    static_assert(Element<Value>, "rondo sends trivially copyable types that are no pointers");
     return element_type_of<Value>;
   }
 

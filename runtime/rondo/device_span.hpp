@@ -22,7 +22,7 @@ using CudaStream = void*;
 /// stream is being captured into a graph the call throws Errc::invalid_argument, before anything is queued there.
 template <typename T>
 class device_span {
-  static_assert(Element<std::remove_const_t<T>>, "rondo sends trivially copyable types that hold no pointers");
+  static_assert(Element<std::remove_const_t<T>>, "rondo sends trivially copyable types that are no pointers");
 
  public:
   device_span() = default;

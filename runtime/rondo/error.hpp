@@ -20,7 +20,7 @@ enum class Errc : std::uint8_t {
   forked,             ///< a call in a process that was forked after rondo::init
 
   truncated,            ///< the message is longer than the buffer posted for it
-  type_mismatch,        ///< sender and receiver name different element types
+  type_mismatch,        ///< sender and receiver name different element types, neither of them std::byte
   collective_mismatch,  ///< ranks called different collectives, or the same with different arguments
   peer_failed,          ///< the process of a peer ended, or the peer gave up
   timed_out,            ///< the operation's deadline passed

@@ -101,25 +101,22 @@ constexpr float float16::widen(std::uint16_t bits) {
 }  // namespace rondo
 
 template <>
-class std::numeric_limits<rondo::float16> {
+class std::numeric_limits<rondo::float16> : public std::numeric_limits<float> {
  public:
-  static constexpr bool is_specialized = true;
-  static constexpr bool is_signed = true;
-  static constexpr bool is_integer = false;
-  static constexpr bool is_exact = false;
-  static constexpr bool is_iec559 = true;
-  static constexpr bool has_infinity = true;
-  static constexpr bool has_quiet_NaN = true;
-  static constexpr int radix = 2;
   static constexpr int digits = 11;
   static constexpr int digits10 = 3;
+  static constexpr int max_digits10 = 5;
   static constexpr int min_exponent = -13;
+  static constexpr int min_exponent10 = -4;
   static constexpr int max_exponent = 16;
+  static constexpr int max_exponent10 = 4;
   static constexpr rondo::float16 min() { return rondo::float16::from_bits(0x0400); }
   static constexpr rondo::float16 lowest() { return rondo::float16::from_bits(0xfbff); }
   static constexpr rondo::float16 max() { return rondo::float16::from_bits(0x7bff); }
   static constexpr rondo::float16 epsilon() { return rondo::float16::from_bits(0x1400); }
+  static constexpr rondo::float16 round_error() { return rondo::float16::from_bits(0x3800); }
   static constexpr rondo::float16 denorm_min() { return rondo::float16::from_bits(0x0001); }
   static constexpr rondo::float16 infinity() { return rondo::float16::from_bits(0x7c00); }
   static constexpr rondo::float16 quiet_NaN() { return rondo::float16::from_bits(0x7e00); }
+  static constexpr rondo::float16 signaling_NaN() { return rondo::float16::from_bits(0x7d00); }
 };

@@ -152,8 +152,9 @@ TEST_CASE("who has another number of elements than is asked for is named at once
         {0, count}, {count - 1, count}, {count, count - 1}, {count, 0}};
     for (const auto& [sent, wanted] : wrong) {
       const std::string text = wanted == 0 ? "rank 0 sent more in all_to_all("
-                                           : "rank 0 sent " + std::to_string(sent * sizeof(int)) + " bytes where " +
-                                                 std::to_string(wanted * sizeof(int)) + " were expected";
+                                           : "rank 0 sent " + std::to_string(sent * sizeof(int)) +
+                                                 " bytes where rank 1 expected " +
+                                                 std::to_string(wanted * sizeof(int)) + ": counts differ";
       const Outcome outcome = outcome_of(sent, wanted);
       CHECK(outcome.code == Errc::collective_mismatch);
       CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring(text));

@@ -129,6 +129,16 @@ TEST_CASE("ranks of one machine that cannot share memory say so, each once; rank
   if (!one_machine) CHECK(count(ended.err, "no shared memory") == 0);
 }
 
+TEST_CASE("without a key no rank can be called from another host", "[process][hosts]") {
+  if (!hosts_can_be_had()) return;
+  const auto ended = run_apart(kTwoHosts + std::string("export RONDO_MASTER_ADDR=127.0.0.1 RONDO_INSECURE=0\n"
+                                                       "export RONDO_INTERFACE=here RONDO_TRANSPORT=tcp\n"
+                                                       "RONDO_RANK=0 RONDO_SIZE=2 exec " MEETING_RANK));
+  INFO(ended.out << ended.err);
+  CHECK(ended.status != 0);
+  CHECK_THAT(ended.out, ContainsSubstring("192.0.2.1 is not loopback and there is no job key"));
+}
+
 TEST_CASE("the benchmark says what carries which pair, and why", "[process][hosts]") {
   if (!hosts_can_be_had()) return;
   const auto ended = run_on_hosts({{0, 1}, {2}}, {RONDO_BENCH " barrier --iterations 5"});

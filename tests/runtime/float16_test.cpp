@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <random>
 #include <type_traits>
@@ -161,6 +164,18 @@ TEST_CASE("the edges of float16 are where IEEE 754 puts them", "[runtime][float1
   CHECK(float16(-0.0F).bits() == 0x8000);
   CHECK(float16(std::numeric_limits<float>::denorm_min()).bits() == 0);
   CHECK(float(std::numeric_limits<float16>::max()) == 65504.0F);
+  CHECK(std::numeric_limits<float16>::is_bounded);
+  CHECK(float(std::numeric_limits<float16>::round_error()) == 0.5F);
+  CHECK(std::isnan(float(std::numeric_limits<float16>::signaling_NaN())));
+  CHECK(float(std::numeric_limits<bfloat16>::round_error()) == 0.5F);
+  CHECK(std::isnan(float(std::numeric_limits<bfloat16>::signaling_NaN())));
+  // The decimal digits that tell one from any other.
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
+    const auto value = float16::from_bits(static_cast<std::uint16_t>(bits));
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.*g", std::numeric_limits<float16>::max_digits10, double(float(value)));
+    if (float16(std::strtof(text.data(), nullptr)).bits() != value.bits()) FAIL(text.data());
+  }
   CHECK(float(std::numeric_limits<float16>::min()) == 0x1p-14F);
   CHECK(float(std::numeric_limits<float16>::epsilon()) == 0x1p-10F);
 }

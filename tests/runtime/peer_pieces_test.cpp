@@ -197,6 +197,7 @@ TEST_CASE("what a collective combines does not come in pieces", "[runtime][peer]
   std::vector<std::byte> into(1000);
   Combining operation(*pair.group, into, times);
   const std::uint32_t id = operation.begin(pair);
+  REQUIRE(pair.link->sent.back().kind == FrameKind::cts);
   pair.hear_piece(id, 600, false);
   pair.engine.run_ready();
   CHECK(operation.finished());

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "transport/descriptor.hpp"
+
 namespace rondo::detail {
 
 /// Where a rank's data connections are made to, as it tells the others at the meeting point.
@@ -68,5 +70,8 @@ bool same_kernel(std::string_view host_id, std::string_view other) noexcept;
 
 /// Why ranks with these `host_id`s, which differ, do not share memory.
 std::string_view apart(std::string_view host_id, std::string_view other);
+
+/// A socket on its way to the rank's data port, by its Unix socket or by TCP. Empty: there is none, `cause` says why.
+Descriptor call(const Address& to, bool over_unix, std::string& cause);
 
 }  // namespace rondo::detail

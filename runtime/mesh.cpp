@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -140,38 +139,6 @@ void Mesh::start(int world_rank, const std::string& no_unix) {
                                      fmt::format("{}: {}", over_unix ? "unix:@" + to.unix_name : to.tcp, cause));
   }
   connecting_[world_rank] = std::move(attempt);
-}
-
-// A socket on its way to the address.
-Descriptor Mesh::call(const Address& to, bool over_unix, std::string& cause) const {
-  sockaddr_storage target{};
-  socklen_t length = 0;
-  if (over_unix) {
-    length = unix_address(to.unix_name, reinterpret_cast<sockaddr_un&>(target));
-  } else {
-    const HostPort host_port = split_host_port(to.tcp, "address of a rank");
-    const asio::ip::tcp::endpoint endpoint(asio::ip::make_address(host_port.host), host_port.port);
-    length = static_cast<socklen_t>(endpoint.size());
-    std::copy_n(reinterpret_cast<const std::byte*>(endpoint.data()), length, reinterpret_cast<std::byte*>(&target));
-  }
-  // A Unix socket connects at once or waits for room in the listener's queue, which the kernel of this host makes.
-  const int type = SOCK_STREAM | SOCK_CLOEXEC | (over_unix ? 0 : SOCK_NONBLOCK);
-  Descriptor socket(::socket(target.ss_family, type, 0));
-  const auto connect = [&] {
-    return socket ? ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target), length) : -1;
-  };
-  int called = connect();
-  while (called != 0 && errno == EINTR) called = connect();
-  if (called != 0 && errno != EINPROGRESS) {
-    cause = std::generic_category().message(errno);
-    return {};
-  }
-  // It would be refused there, too.
-  if (over_unix && !same_user(socket.get())) {
-    cause = "it is another user's";
-    return {};
-  }
-  return socket;
 }
 
 bool Mesh::may_reach(int world_rank, Time called_by) const {

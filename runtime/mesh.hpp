@@ -54,7 +54,6 @@ class Mesh final : public Connector {
 
   bool same_host(const Address& other) const { return other.host_id == mine_.host_id && !other.unix_name.empty(); }
   void start(int world_rank, const std::string& no_unix);
-  Descriptor call(const Address& to, bool over_unix, std::string& cause) const;
   HandshakeTerms terms(int peer) const;
   std::size_t accept_from(const Descriptor& listener);
   static bool is_stranger(const std::unique_ptr<Attempt>& attempt);

@@ -26,10 +26,15 @@ struct IdlePolicy {
   Duration least_spin{std::chrono::microseconds(5)};  ///< and at the least, when spinning has not paid of late
   Duration yield{std::chrono::milliseconds(1)};       ///< then yield between looks for so long; then sleep
   Duration look{std::chrono::microseconds(200)};      ///< as often look at what costs a system call, too
+  /// A yield that took longer gave the core to somebody who computes, and not to a rank that has the news: those are
+  /// all back after kTurn each, also when some have just been told of many things.
+  Duration long_yield{std::chrono::milliseconds(1)};
+  static constexpr Duration kTurn = std::chrono::microseconds(200);
 
   static IdlePolicy for_ranks(int ranks_here, int usable_cores) {
     IdlePolicy policy;
     if (ranks_here > usable_cores) {
+      policy.long_yield = std::max(policy.long_yield, (ranks_here + usable_cores - 1) / usable_cores * kTurn);
       policy.polls = kPollsOnSharedCore;
       policy.system_polls = 0;
       policy.spin = policy.least_spin = Duration::zero();
@@ -41,13 +46,12 @@ struct IdlePolicy {
 /// What waiting has taught: it outlives the waits.
 class IdleHabits {
  public:
-  explicit IdleHabits(const IdlePolicy& policy, const HomeCore& home = HomeCore()) : spin(policy.spin), home_(home) {}
+  explicit IdleHabits(const IdlePolicy& policy, const HomeCore& home = HomeCore())
+      : spin(policy.spin), limit_(policy.long_yield), home_(home) {}
 
-  /// A yield that took so long gave the core to somebody who computes, and not to a rank that has the news.
-  static constexpr Duration kLongYield = std::chrono::milliseconds(1);
-  /// One that took no longer found nobody else there.
+  /// A yield that took no longer found nobody else there.
   static constexpr Duration kVainYield = std::chrono::microseconds(1);
-  /// Unless it brought so much news for each such time.
+  /// A long one found others who compute, unless it brought so much news for each time of the limit.
   static constexpr std::size_t kWorthwhile = 16;
   /// Then no yield is tried for a while: at first for about what it has cost, for longer each time, and for less again
   /// as short ones come.
@@ -68,8 +72,8 @@ class IdleHabits {
     ::sched_yield();
     Time after = clock.now();
     Yields& yields = yields_[many_];
-    useful_yield_ = after - before > kVainYield && after - before <= kLongYield;
-    if (after - before > kLongYield) {
+    useful_yield_ = after - before > kVainYield && after - before <= limit_;
+    if (after - before > limit_) {
       home_.found_computing(after);
       long_yield_ = after - before;
       brought_ = 0;
@@ -94,7 +98,7 @@ class IdleHabits {
   void brought(std::size_t news) noexcept {
     if (long_yield_ == Duration::zero()) return;
     brought_ += news;
-    if (brought_ < kWorthwhile * static_cast<std::size_t>(long_yield_ / kLongYield)) return;
+    if (brought_ < kWorthwhile * static_cast<std::size_t>(long_yield_ / limit_)) return;
     long_yield_ = Duration::zero();
     yields_[many_] = before_long_yield_;
     home_.forget_computing();
@@ -102,7 +106,7 @@ class IdleHabits {
   /// A wait in which this rank slept, as yields are long, has had its news now, after so long.
   void slept(Duration time, Time now) noexcept {
     Yields& yields = yields_[many_];
-    yields.short_sleeps = time <= kLongYield ? yields.short_sleeps + 1 : 0;
+    yields.short_sleeps = time <= limit_ ? yields.short_sleeps + 1 : 0;
     if (yields.short_sleeps < yields.needed_sleeps) return;
     yields.short_sleeps = 0;
     yields.none_until = {};
@@ -156,6 +160,7 @@ class IdleHabits {
     Time last_long{};
   };
 
+  Duration limit_;  ///< of a short yield
   HomeCore home_;
   bool useful_yield_ = false;  ///< the last one had somebody else go on, for a short time
   Duration long_yield_{};      ///< the last yield, if it was long and it is not known yet what it brought

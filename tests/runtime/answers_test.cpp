@@ -110,7 +110,7 @@ TEST_CASE("who is not to yield looks before it sleeps", "[runtime][answers]") {
   const bool never = GENERATE(true, false);
   if (never) settings.idle.yield = Duration::zero();
   Asking rank(settings);
-  if (!never) rank.engine.progress().habits().yield(rank.clock, rank.clock.time - 3 * IdleHabits::kLongYield);
+  if (!never) rank.engine.progress().habits().yield(rank.clock, rank.clock.time - 3 * settings.idle.long_yield);
   rank.ask();
   const Receive receive(*rank.group);
   rank.reads_before_look();

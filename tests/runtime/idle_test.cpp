@@ -21,6 +21,7 @@ class SteppingClock final : public Clock {
 };
 
 constexpr Polled kSystem{.system = 1};
+constexpr Duration kLongYield = IdlePolicy{}.long_yield;
 
 Time yield_for(SteppingClock& clock, IdleHabits& habits, Duration duration) {
   clock.step = 0ns;
@@ -40,7 +41,7 @@ TEST_CASE("who yields to others that wait comes home, unless others compute", "[
   yield_for(clock, habits, IdleHabits::kVainYield);  // nobody else was there
   CHECK(moves == 0);
   SECTION("at once") {
-    yield_for(clock, habits, IdleHabits::kLongYield);
+    yield_for(clock, habits, kLongYield);
     CHECK(moves == 1);
   }
   SECTION("where that is of no matter to whom it waits for") {
@@ -49,17 +50,17 @@ TEST_CASE("who yields to others that wait comes home, unless others compute", "[
     CHECK(moves == 0);
   }
   SECTION("after a while") {
-    yield_for(clock, habits, IdleHabits::kLongYield + 1us);
+    yield_for(clock, habits, kLongYield + 1us);
     CHECK(moves == 0);
-    yield_for(clock, habits, IdleHabits::kLongYield);
+    yield_for(clock, habits, kLongYield);
     CHECK(moves == 0);
     SECTION("that passes") {
-      yield_for(clock, habits, IdleHabits::kLongYield);
+      yield_for(clock, habits, kLongYield);
       CHECK(moves == 1);
     }
     SECTION("or as many bytes were moved, and now are few") {
       habits.expect(std::size_t{1} << 20, 1);
-      yield_for(clock, habits, IdleHabits::kLongYield + 1us);
+      yield_for(clock, habits, kLongYield + 1us);
       habits.expect(0, 1);
       yield_for(clock, habits, 2us);
       CHECK(moves == 1);
@@ -70,7 +71,7 @@ TEST_CASE("who yields to others that wait comes home, unless others compute", "[
       CHECK(moves == 1);
     }
     SECTION("or that was the others' work for this rank") {
-      yield_for(clock, habits, IdleHabits::kLongYield + 1us);
+      yield_for(clock, habits, kLongYield + 1us);
       habits.brought(IdleHabits::kWorthwhile);
       yield_for(clock, habits, 2us);
       CHECK(moves == 1);
@@ -184,6 +185,23 @@ TEST_CASE("after a long yield none is tried for a while, for longer each time", 
     now = yield_for(clock, habits, 3ms);
     CHECK_FALSE(habits.yields_are_long(now + IdleHabits::kLeastAvoided));
   }
+}
+
+TEST_CASE("a yield to many ranks on the same core may take longer", "[runtime][idle]") {
+  SteppingClock clock;
+  CHECK(IdlePolicy::for_ranks(10, 2).long_yield == kLongYield);
+  CHECK(IdlePolicy::for_ranks(31, 31).long_yield == kLongYield);
+  const IdlePolicy crowded = IdlePolicy::for_ranks(31, 2);  // 16 on one of the cores
+  constexpr Duration kTurns = 16 * IdlePolicy::kTurn;
+  IdleHabits habits(crowded);
+  CHECK_FALSE(habits.yields_are_long(yield_for(clock, habits, kTurns)));
+  const Time now = yield_for(clock, habits, kTurns + 1us);
+  CHECK(habits.yields_are_long(now));
+  SECTION("as may a sleep") {
+    for (int i = 0; i < IdleHabits::kFewestShortSleeps; ++i) habits.slept(kTurns, now);
+  }
+  SECTION("and has brought enough all the sooner") { habits.brought(IdleHabits::kWorthwhile); }
+  CHECK_FALSE(habits.yields_are_long(now));
 }
 
 TEST_CASE("who slept for a short time, as yields were long, soon yields again", "[runtime][idle]") {

@@ -212,12 +212,16 @@ void Engine::give_scratch(std::byte* memory, std::size_t bytes) noexcept {
   scratch_bytes_ += size;
 }
 
-std::size_t Engine::poll(bool everything) {
-  const bool look = everything || ++passes_ % kPassesPerLook == 0;
+std::size_t Engine::poll(Look look, WakeList* slept_for) {
+  const bool everything = look == Look::everything;
+  const bool all_links = look != Look::awaited || ++passes_ % kPassesPerLook == 0;
   std::size_t moved = 0;
   if (connector_ && (everything || connector_->busy())) moved += connector_->poll();
   // Bells first: what they were rung for is looked at after them.
-  for (std::size_t i = 0; everything && i < active_.size(); ++i) moved += active_[i]->link()->check(*active_[i]);
+  for (std::size_t i = 0; everything && i < active_.size(); ++i) {
+    Link& link = *active_[i]->link();
+    if (!slept_for || !slept_for->quiet(link.descriptor())) moved += link.check(*active_[i]);
+  }
   for (Condition* condition = conditions_.head(); condition;) {
     Condition* const following = conditions_.next(*condition);
     moved += condition->look() ? 1 : 0;
@@ -228,7 +232,7 @@ std::size_t Engine::poll(bool everything) {
   for (std::size_t i = 0; i < active_.size(); ++i) {
     Peer& peer = *active_[i];
     const bool awaited = awaits(peer);
-    if (!look && !awaited) continue;
+    if (!all_links && !awaited) continue;
     polled_.system += awaited && peer.link()->polls_system() ? 1 : 0;
     polled_.answers &= !awaited || (peer.asked() && peer.on_other_core());
     moved += peer.poll();
@@ -290,11 +294,12 @@ void Engine::finish_what_is_over() {
 }
 
 Duration Engine::prepare_to_sleep(WakeList& wakes) {
+  wakes.clear();
   if (rest(true)) {
     Resting::order();
-    if (poll(true) > 0) return Duration::zero();
+    // What only the system knows ends the sleep.
+    if (poll(Look::links) > 0) return Duration::zero();
   }
-  wakes.clear();
   for (const Peer* peer : active_) wakes.add(peer->link()->descriptor(), peer->link()->wants_write());
   if (connector_) connector_->watch(wakes);
   if (control_) wakes.add(control_->descriptor(), false);
@@ -336,7 +341,7 @@ void Engine::leave(bool by_exception) {
 void Engine::linger(Duration at_most, const std::function<bool()>& done) {
   WakeList wakes;
   for (const Time until = clock_.now() + at_most; !done() && clock_.now() < until;) {
-    if (poll(true) > 0) continue;
+    if (poll(Look::everything) > 0) continue;
     if (prepare_to_sleep(wakes) > Duration::zero()) waiter_.wait(wakes, std::chrono::milliseconds(1));
     awake();
   }

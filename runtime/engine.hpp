@@ -180,8 +180,12 @@ class Engine {
   /// none to be had.
   void give_scratch(std::byte* memory, std::size_t bytes) noexcept;
 
-  /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws.
-  std::size_t poll(bool everything);
+  /// Where to look for news: at what is awaited, now and then at all links; at those at once; at what only the system
+  /// knows, too.
+  enum class Look : std::uint8_t { awaited, links, everything };
+  /// Polls links and whatever else may bring news, and runs what became ready. Never blocks, never throws. `slept_for`:
+  /// what it has just slept for; the system is not asked again for what was quiet.
+  std::size_t poll(Look look, WakeList* slept_for = nullptr);
   /// What is awaited, as the last poll found it.
   const Polled& polled() const noexcept { return polled_; }
   /// Some of it is to come by way of the system from ranks that have been sent something.

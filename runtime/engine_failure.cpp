@@ -182,7 +182,7 @@ void Engine::tick_if_due() {
   const Time now = clock_.now();
   if (now - last_tick_ < kFailureTick) return;
   tick(now);
-  poll(true);
+  poll(Look::everything);
 }
 
 std::size_t Engine::tick(Time now) {

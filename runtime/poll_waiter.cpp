@@ -19,7 +19,9 @@ void PollWaiter::wait(WakeList& wakes, Duration timeout) {
   const std::span<pollfd> polled = wakes.polled();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(timeout);
   const timespec at_most{seconds.count(), (timeout - seconds).count()};
-  if (::ppoll(polled.data(), polled.size(), &at_most, nullptr) <= 0 || polled.back().revents == 0) return;
+  if (::ppoll(polled.data(), polled.size(), &at_most, nullptr) < 0) return;
+  wakes.waited();
+  if (polled.back().revents == 0) return;
   eventfd_t value = 0;
   (void)::eventfd_read(event_.get(), &value);
 }

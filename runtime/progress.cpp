@@ -125,7 +125,7 @@ void Progress::finish(Entry& entry, Waitable& waitable) {
 
 void Progress::poke(Entry&) {
   // Who looks now and then is not to look in vain so often before the others hear of it.
-  if (driver_ == Driver::none && engine_.poll(false) == 0) engine_.settle();
+  if (driver_ == Driver::none && engine_.poll(Engine::Look::awaited) == 0) engine_.settle();
 }
 
 // Polls until `done`, or until the deadline has passed. The lock is released while it sleeps or others want it.
@@ -140,7 +140,7 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
   // Where cores are shared the others need this one first: a look at once would be in vain.
   if (habits_.shares_core() && engine_.awaits_answer() && idle.begin_with_yield()) yield(lock, idle);
   for (unsigned moves = 1; !done(); ++moves) {
-    const std::size_t moved = engine_.poll(false);
+    const std::size_t moved = engine_.poll(Engine::Look::awaited);
     habits_.brought(moved);
     if (moved == 0) {
       if (!idle_step(lock, idle, deadline)) break;
@@ -152,7 +152,7 @@ void Progress::drive(std::unique_lock<EntryLock>& lock, const std::function<bool
       const Time now = clock_.now();
       if (now >= next_tick) {
         engine_.tick(now);
-        engine_.poll(true);
+        engine_.poll(Engine::Look::everything);
       }
       if (next_tick == Time::max() || now >= next_tick) next_tick = now + kProgressTick;
       if (deadline && now >= *deadline) break;
@@ -169,7 +169,7 @@ bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::opt
     case Idle::Step::again: give_way(lock); return true;
     case Idle::Step::yield: yield(lock, idle); return true;
     case Idle::Step::look:
-      if (engine_.poll(true) > 0) idle.moved();
+      if (engine_.poll(Engine::Look::everything) > 0) idle.moved();
       // Who is told to spin or to yield for long never comes to sleep.
       engine_.tick_if_due();
       if (deadline && idle.known_time() >= *deadline) return false;
@@ -185,7 +185,7 @@ bool Progress::idle_step(std::unique_lock<EntryLock>& lock, Idle& idle, std::opt
   }
   if (deadline && now >= *deadline) return false;
   sleep(lock, deadline ? *deadline - now : Duration::max());
-  if (engine_.poll(true) > 0) idle.moved();
+  if (engine_.poll(Engine::Look::everything, &wakes_) > 0) idle.moved();
   wake_parked();
   return true;
 }
@@ -283,7 +283,7 @@ void Progress::help() {
 void Progress::help_until_called(std::unique_lock<EntryLock>& lock, std::uint64_t entries) {
   driver_ = Driver::helper;
   for (int idle = 0; !stop_ && entries == entries_ && unfinished();) {
-    if (engine_.poll(false) > 0) {
+    if (engine_.poll(Engine::Look::awaited) > 0) {
       idle = 0;
       give_way(lock);
     } else if (++idle <= kHelperPolls) {
@@ -291,7 +291,7 @@ void Progress::help_until_called(std::unique_lock<EntryLock>& lock, std::uint64_
       ::sched_yield();
     } else if (engine_.tick(clock_.now()) == 0) {
       sleep(lock, Duration::max());
-      engine_.poll(true);
+      engine_.poll(Engine::Look::everything, &wakes_);
     }
   }
   pass_baton();

@@ -247,7 +247,7 @@ void pieces_in_a_row(Communicator& world) {
     own.write(
         buffer, {pieces.data() + at, kPiece}, -1, [](const std::exception_ptr&) {}, at);
   held.drain();
-  do engine.poll(true);
+  do engine.poll(detail::Engine::Look::everything);
   while (!own.order(*buffer, stream_of(device)));
   require(device.holds(address_of(data), 2 * kPiece, std::byte{1}), "what comes after a piece comes after all");
 }

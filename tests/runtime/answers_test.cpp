@@ -123,7 +123,7 @@ TEST_CASE("who waits for answers from other cores alone is told apart", "[runtim
     Asking rank(settings);
     rank.ask();
     const Receive receive(*rank.group);
-    rank.engine.poll(false);
+    rank.engine.poll(Engine::Look::awaited);
     return rank.engine.polled().answers;
   };
   CHECK_FALSE(found());  // rank 1 is on this core
@@ -140,7 +140,7 @@ TEST_CASE("who waits for answers from other cores alone is told apart", "[runtim
 
   Asking rank(settings);
   const Receive receive(*rank.group);
-  rank.engine.poll(false);
+  rank.engine.poll(Engine::Look::awaited);
   CHECK(rank.engine.polled().system == 1);
   CHECK_FALSE(rank.engine.polled().answers);  // nothing was sent to it
 }
@@ -160,7 +160,7 @@ TEST_CASE("a link whose other side has said goodbye is settled before nobody loo
           "[runtime][answers]") {
   Pair pair;
   pair.link->on_poll = [&] { pair.peer.deliver(Pair::header(FrameKind::bye, 0), {}); };
-  pair.engine.poll(true);
+  pair.engine.poll(Engine::Look::everything);
   CHECK(pair.link->settled == 1);
   pair.engine.settle();
   CHECK(pair.link->settled == 1);

@@ -165,7 +165,7 @@ void SimulatedWorld::run() {
     moved = 0;
     for (const auto& engine : engines_) {
       Progress::Entry entry(engine->progress());
-      moved += engine->poll(true);
+      moved += engine->poll(detail::Engine::Look::everything);
     }
   } while (moved > 0 || !agenda_.empty());
 }
@@ -189,7 +189,7 @@ bool SimulatedWorld::advance() {
   ++events_;
   detail::Engine& engine = *engines_[static_cast<std::size_t>(rank)];
   Progress::Entry entry(engine.progress());
-  engine.poll(true);
+  engine.poll(detail::Engine::Look::everything);
   return true;
 }
 

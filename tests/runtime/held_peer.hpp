@@ -56,12 +56,17 @@ class HeldLink final : public Link {
     if (on_poll) on_poll();
     return moves;
   }
+  bool rest(bool) noexcept override { return shares_memory; }
+  std::size_t check(Sink&) override {
+    ++checks;
+    return 0;
+  }
   void settle() noexcept override { ++settled; }
   bool polls_system() const noexcept override { return is_system; }
   bool flushed() const override { return queue_.empty(); }
   void shut_down() noexcept override {}
   bool drained() const override { return true; }
-  int descriptor() const override { return -1; }
+  int descriptor() const override { return file; }
   bool wants_write() const override { return false; }
   std::string_view transport() const override { return "held"; }
 
@@ -76,6 +81,9 @@ class HeldLink final : public Link {
   std::function<void()> on_poll;
   std::size_t moves = 0;  ///< what a poll returns
   int settled = 0;
+  int checks = 0;
+  int file = -1;
+  bool shares_memory = false;
   bool is_system = false;
 
  private:

@@ -26,8 +26,8 @@ struct IdlePolicy {
   Duration least_spin{std::chrono::microseconds(5)};  ///< and at the least, when spinning has not paid of late
   Duration yield{std::chrono::milliseconds(1)};       ///< then yield between looks for so long; then sleep
   Duration look{std::chrono::microseconds(200)};      ///< as often look at what costs a system call, too
-  /// A yield that took longer gave the core to somebody who computes, and not to a rank that has the news: those are
-  /// all back after kTurn each, also when some have just been told of many things.
+  /// A yield that took longer gave the core to somebody who computes, and not to a rank that has the news: of those on
+  /// this core each is content with kTurn, and with less unless it has just got many.
   Duration long_yield{std::chrono::milliseconds(1)};
   static constexpr Duration kTurn = std::chrono::microseconds(200);
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <new>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bench/session.hpp"
 #include "tests/support/catch.hpp"
@@ -13,6 +15,8 @@
 using namespace rondo::bench;
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 /// This rank and one that is always ten times slower and sees one wrong element more.
 class TwoRanks final : public Fabric {
@@ -48,6 +52,24 @@ class Logged final : public Exercise {
 
  private:
   std::string& log_;
+};
+
+/// What is measured takes a millisecond at the least.
+class Sleeping final : public Exercise {
+ public:
+  void prepare(Contents) override {}
+  void run() override {
+    const auto begin = Clock::now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    runs.push_back({begin, Clock::now()});
+  }
+  std::size_t wrong() const override { return 0; }
+  double scale() const override { return 0.5; }
+
+  struct Run {
+    Clock::time_point begin, end;
+  };
+  std::vector<Run> runs;
 };
 
 Plan plan_of(int warmup, int iterations, bool check, bool barriers) {
@@ -141,13 +163,6 @@ TEST_CASE("what a rank saw itself counts even if the sum over the ranks is lost"
 }
 
 TEST_CASE("an iteration's time is the slowest rank's", "[bench]") {
-  class Sleeping final : public Exercise {
-   public:
-    void prepare(Contents) override {}
-    void run() override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
-    std::size_t wrong() const override { return 0; }
-    double scale() const override { return 0.5; }
-  };
   TwoRanks fabric;
   Sleeping exercise;
   for (const double seconds : measure(fabric, exercise, plan_of(0, 3, false, false)).seconds)
@@ -155,12 +170,6 @@ TEST_CASE("an iteration's time is the slowest rank's", "[bench]") {
 }
 
 TEST_CASE("a time budget becomes a number of iterations that all ranks share", "[bench]") {
-  class Sleeping final : public Exercise {
-   public:
-    void prepare(Contents) override {}
-    void run() override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
-    std::size_t wrong() const override { return 0; }
-  };
   TwoRanks fabric;
   Sleeping exercise;
   Plan plan;
@@ -169,6 +178,18 @@ TEST_CASE("a time budget becomes a number of iterations that all ranks share", "
   const auto iterations = measure(fabric, exercise, plan).seconds.size();
   CHECK(iterations >= 5);
   CHECK(iterations <= 50);
+
+  // The last trial has as many runs as all before it, and one more; so many take 0.5 s, by how long that trial took.
+  exercise.runs.clear();
+  const int within = iterations_within(fabric, exercise, 0.5, false);
+  const auto all = exercise.runs.size();
+  REQUIRE(all >= 3);
+  const auto& runs = exercise.runs;
+  const auto runs_in_time = [&](Clock::duration trial_took) {
+    return 0.5 / (10 * std::chrono::duration<double>(trial_took).count()) * static_cast<double>(all - all / 2);
+  };
+  CHECK(within >= runs_in_time(Clock::now() - runs[all / 2 - 1].end));
+  CHECK(within <= std::ceil(runs_in_time(runs.back().end - runs[all / 2].begin)));
 }
 
 TEST_CASE("memory that is not enough is said with the bytes that were asked for", "[bench]") {

@@ -67,7 +67,7 @@ class Allocation final : public Operation {
 };
 
 Error refused(const Group& group, Errc code, const std::string& cause) {
-  return {code, cause, {group.rank(), -1, "allocate", 0, 0, 0, {}}};
+  return {code, cause, {.rank = group.rank(), .operation = "allocate"}};
 }
 
 /// Says why it is not shared, where the ranks might have had it so.

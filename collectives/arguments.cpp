@@ -35,7 +35,7 @@ class Checker {
 
  private:
   [[noreturn]] void fail(const std::string& text) const {
-    throw Error(Errc::invalid_argument, text, {rank_, -1, std::string(to_string(call_.collective)), 0, 0, 0, {}});
+    throw Error(Errc::invalid_argument, text, {.rank = rank_, .operation = std::string(to_string(call_.collective))});
   }
 
   bool at_root() const noexcept { return rank_ == call_.root; }

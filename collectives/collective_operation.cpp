@@ -54,11 +54,10 @@ Task CollectiveOperation::on_side_of_others() {
   const auto first = [&](OwnSide side) { return std::find(sides.begin(), sides.end(), side) - sides.begin(); };
   const auto device = first(OwnSide::device), host = first(OwnSide::host), none = std::ssize(sides);
   if (device != none && host != none) {
-    const std::string name(to_string(call().collective));
     const Error error(
         Errc::collective_mismatch,
         fmt::format("rank {} gave memory of a device, rank {} of the host: wanted all of one side", device, host),
-        {group().rank(), -1, name, number(), 0, 0, {}});
+        group().facts_of(call().collective, number()));
     group().report_failure(error);
     throw Error(error);
   }
@@ -81,8 +80,7 @@ Task CollectiveOperation::on_device() {
     Task done = on_device_or_host();
     co_await done;
   } catch (const cuda::CudaError&) {
-    const std::string name(to_string(call().collective));
-    throw error_of(std::current_exception(), {}, {group().rank(), -1, name, number(), 0, 0, {}});
+    throw error_of(std::current_exception(), {}, group().facts_of(call().collective, number()));
   }
 }
 

@@ -33,7 +33,7 @@ namespace rondo::detail {
 /// the system copies, or what is combined straight into an output, does not.
 ///
 /// The sums are left folds in rank order, whatever the size, the window or the timing: the same bits on every rank, in
-/// every run, by either algorithm.
+/// every run, by every algorithm here.
 ///
 /// `begun`: what `run_at_once` has done of it.
 Task run_direct(DirectPort& port, const Plan& plan, const DirectPort::Begun& begun = {});

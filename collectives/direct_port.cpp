@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "runtime/engine.hpp"
 #include "transport/shared_stores.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -258,10 +258,9 @@ bool DirectPort::has_fetched(int member) {
   if (pull_->state == Link::Pulled::yes) return true;
   if (pull_->error == ESRCH) return false;  // others say so soon, and how it ended
   Engine& engine = group_.engine();
-  const std::string text =
-      fmt::format("communicator of {} ranks: what {} fetches of rank {} comes as a message: process_vm_readv: {}",
-                  group_.size(), to_string(call_.collective), group_.world_rank(team_.member(member)),
-                  std::generic_category().message(pull_->error));
+  const std::string text = fmt::format(
+      "communicator of {} ranks: what {} fetches of rank {} comes as a message: process_vm_readv: {}", group_.size(),
+      to_string(call_.collective), group_.world_rank(team_.member(member)), system_text(pull_->error));
   if (engine.first_time(text)) engine.log().info("{}", text);
   // If not that buffer, others can be.
   if (pull_->error != EFAULT) team_.commons.forbid_reading();

@@ -58,19 +58,15 @@ Choice choice_for(const CollectiveCall& request, const Arguments& arguments, con
   question.one_host &= agreed || on_host;
   question.deterministic = is_deterministic(request, group);
 
-  Algorithm asked = request.options.algorithm;
-  const auto index = static_cast<std::size_t>(request.collective);
-  const Algorithm preferred = settings.algorithm[index];
-  const bool configured = asked == Algorithm::automatic && preferred != Algorithm::automatic &&
-                          (is_valid(question, preferred) || is_mistaken(settings, question, preferred));
-  if (configured) asked = preferred;
+  const Algorithm preferred = settings.algorithm[static_cast<std::size_t>(request.collective)];
+  const bool mistaken = request.options.algorithm == Algorithm::automatic && is_mistaken(settings, question, preferred);
+  const Algorithm asked = mistaken ? preferred : request.options.algorithm;
   const std::size_t chunk_bytes = request.options.chunk_bytes != 0 ? request.options.chunk_bytes : settings.chunk_bytes;
   try {
-    return choose(question, asked, {}, chunk_bytes, settings.tuning);
+    return choose(question, asked, preferred, chunk_bytes, settings.tuning);
   } catch (const Error& error) {
-    throw Error(configured ? Errc::bad_configuration : error.code(),
-                (configured ? "RONDO_ALGORITHM: " : "") + error.cause(),
-                {group.rank(), -1, std::string(to_string(request.collective)), 0, 0, 0, {}});
+    throw Error(mistaken ? Errc::bad_configuration : error.code(),
+                (mistaken ? "RONDO_ALGORITHM: " : "") + error.cause(), group.facts_of(request.collective, 0));
   }
 }
 

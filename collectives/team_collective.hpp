@@ -49,8 +49,8 @@ class Turn {
   const std::uint64_t ticket_;
 };
 
-/// `plan` by `direct` or `sliced`, in the operation's turn. `done` stays false where there is no arena, or the
-/// collective does not fit: all members know that alike, and nothing has been done.
+/// `plan` by an algorithm for ranks that share memory (`shares_memory`), in the operation's turn. `done` stays false
+/// where there is no arena, or the collective does not fit: all members know that alike, and nothing has been done.
 Task run_in_arena(Operation& operation, Team& team, HostMemory& memory, const Plan& plan, bool in_place,
                   DirectPort::Begun begun, bool& done);
 

@@ -16,6 +16,7 @@
 
 #include "runtime/endpoint.hpp"
 #include "runtime/log.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 
@@ -175,7 +176,7 @@ Descriptor call(const Address& to, bool over_unix, std::string& cause) {
   int called = connect();
   while (called != 0 && errno == EINTR) called = connect();
   if (called != 0 && errno != EINPROGRESS) {
-    cause = std::generic_category().message(errno);
+    cause = system_text(errno);
     return {};
   }
   // It would be refused there, too.

@@ -18,7 +18,8 @@
 
 namespace rondo::detail {
 
-/// Memory that all members of a communicator map, for collectives in which everyone reads what the others laid out.
+/// Memory that all members of a team (`team.hpp`) map, for collectives in which everyone reads what the others laid
+/// out.
 ///
 /// It works in steps, which all members take in the same order. A member enters a step by publishing its slot: the call
 /// it is in, and the bytes it contributes (short ones in the slot, longer ones in its staging region). Entering a step

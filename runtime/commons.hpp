@@ -17,9 +17,9 @@
 
 namespace rondo::detail {
 
-/// What the members of a communicator have in common when all are on one host: nothing until a collective asks for it
-/// (`form_arena`); then an arena, or the knowledge, the same on all, that there is none. Collectives take turns in it,
-/// in the order of their calls.
+/// What the members of a team (`team.hpp`) have in common when all are on one host: nothing until a collective asks for
+/// it (`form_arena`); then an arena, or the knowledge, the same on all, that there is none. Collectives take turns in
+/// it, in the order of their calls.
 class Commons {
  public:
   bool formed() const noexcept { return formed_; }

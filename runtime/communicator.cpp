@@ -154,7 +154,7 @@ void CommunicatorAccess::refuse_inert(const char* operation) {
       Errc::not_initialized,
       "this communicator is inert: rondo::init did not make it, or this rank is no member of it, or it was moved "
       "from",
-      {-1, -1, operation, 0, 0, 0, {}});
+      {.operation = operation});
 }
 
 Communicator::Communicator() noexcept = default;
@@ -309,11 +309,11 @@ Status Communicator::probe(int from, Tag tag) {
   if (in_time) {
     const std::string cause = peer ? fmt::format("rank {} {}", from, peer->cause()) : std::string(kAllOthersLeft);
     throw Error(Errc::peer_failed, fmt::format("no message {}: {}", wanted(), cause),
-                {group.rank(), from, "probe", 0, 0, 0, {}});
+                {.rank = group.rank(), .peer = from, .operation = "probe"});
   }
   throw Error(Errc::timed_out,
               fmt::format("no message {} came within {} (RONDO_TIMEOUT)", wanted(), detail::seconds_text(*timeout)),
-              {group.rank(), from, "probe", 0, 0, 0, {}});
+              {.rank = group.rank(), .peer = from, .operation = "probe"});
 }
 
 std::optional<Status> Communicator::iprobe(int from, Tag tag) {
@@ -340,7 +340,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
     if (!group.has(rank)) detail::refuse_rank(group, rank, "subgroup", "member");
     if (named[static_cast<std::size_t>(rank)]) {
       throw Error(Errc::invalid_argument, fmt::format("rank {} is named twice: wanted each rank at most once", rank),
-                  {group.rank(), rank, "subgroup", 0, 0, 0, {}});
+                  {.rank = group.rank(), .peer = rank, .operation = "subgroup"});
     }
     named[static_cast<std::size_t>(rank)] = true;
   }

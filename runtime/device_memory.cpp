@@ -160,7 +160,7 @@ void await(Engine& engine, Progress::Entry& entry, const Piece& piece, const Err
 /// of the caller's memory, or into it, which is not pinned, the driver would copy while the whole rank waits.
 void copy(const char* operation, const std::shared_ptr<void>& memory, std::size_t bytes, std::size_t on_host,
           CudaStream stream, const std::byte* from_host, std::byte* to_host) {
-  const Error::Facts facts{-1, -1, operation, 0, 0, 0, {}};
+  const Error::Facts facts{.operation = operation};
   if (on_host != bytes) {
     throw Error(Errc::invalid_argument,
                 fmt::format("got {} bytes of the host's memory, wanted {}, as many as the buffer has", on_host, bytes),

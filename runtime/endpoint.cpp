@@ -147,7 +147,7 @@ asio::ip::tcp::endpoint bound_to(int socket) {
   asio::ip::tcp::endpoint endpoint;
   auto length = static_cast<socklen_t>(endpoint.capacity());
   if (::getsockname(socket, endpoint.data(), &length) != 0) {
-    throw Error(Errc::system, "cannot tell the port of a listening socket: " + std::generic_category().message(errno));
+    throw Error(Errc::system, "cannot tell the port of a listening socket: " + system_text(errno));
   }
   endpoint.resize(length);
   return endpoint;

@@ -65,7 +65,7 @@ Group& Engine::make_group(std::uint64_t id, std::vector<int> members) {
   for (const auto& [rank, cause] : dead_) {
     if (const int member = group.member(rank); member >= 0) {
       group.poison(Error(Errc::peer_failed, fmt::format("rank {} died: {}", member, cause),
-                         {group.rank(), member, "", 0, 0, 0, {}}));
+                         {.rank = group.rank(), .peer = member}));
     }
   }
   return group;
@@ -84,7 +84,7 @@ void Engine::close_group(Group& group) {
   if (group.asked() && std::uncaught_exceptions() == 0) tell_closed(*group.asked());
   if (group.idle()) return;
   group.poison(Error(Errc::not_initialized, "the communicator was destroyed before its operations had finished",
-                     {group.rank(), -1, "", 0, 0, 0, {}}));
+                     {.rank = group.rank()}));
   run_ready();
   // What looks at shared memory, or waits for the hub's word, ends later.
   if (!group.idle()) abandoned_groups_.push_back(std::move(closed.mapped()));

@@ -103,7 +103,6 @@ class Engine {
   Control* control() const noexcept { return control_; }
   /// There is a hub, which tells all ranks of what concerns them.
   bool hears_of_failures() const noexcept;
-  Connector* connector() const noexcept { return connector_; }
   RankDevice& device() noexcept { return device_; }
   DevicePeers& device_peers() noexcept { return device_peers_; }
   DeviceMessages& device_messages() noexcept { return device_messages_; }
@@ -193,10 +192,10 @@ class Engine {
   /// Looks at the clock: overdue verdicts, peers that may be dead, operations that wait for the absent. Returns how
   /// much that moved, as `poll` does.
   std::size_t tick(Time now);
-  /// See `Link::settle`.
-  void settle() noexcept;
   /// The same, at most once in a while: for callers who look for news again and again and never wait.
   void tick_if_due();
+  /// See `Link::settle`.
+  void settle() noexcept;
   /// Puts into `wakes` what ends a sleep, and tells those who share memory that they must wake this rank. Returns how
   /// long one may sleep at the most; zero: not at all, something has come.
   Duration prepare_to_sleep(WakeList& wakes);

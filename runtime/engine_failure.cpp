@@ -58,7 +58,7 @@ void Engine::peer_dead(int world_rank, const std::string& cause) {
   if (!dead_.emplace(world_rank, cause).second) return;
   for_groups_with(world_rank, [&](Group& group, int member) {
     group.poison(Error(Errc::peer_failed, fmt::format("rank {} died: {}", member, cause),
-                       {group.rank(), member, "", 0, 0, 0, {}}));
+                       {.rank = group.rank(), .peer = member}));
   });
 }
 
@@ -88,7 +88,7 @@ void Engine::report_cut_off(int world_rank, const char* how, const std::string& 
   for_groups_with(world_rank, [&](Group& group, int member) {
     group.report_failure(Error(Errc::peer_failed,
                                fmt::format("rank {} {} rank {}: {}", group.rank(), how, member, cause),
-                               {group.rank(), member, "", 0, 0, 0, {}}));
+                               {.rank = group.rank(), .peer = member}));
   });
 }
 
@@ -109,10 +109,8 @@ void Engine::handle(const Notice& notice) {
         if (!closed_groups_.contains(notice.communicator)) early_poison_.emplace(notice.communicator, notice);
         return;
       }
-      const Collective collective = notice.call.collective;
-      const std::string operation(collective == Collective::none ? "" : to_string(collective));
       return group->poison(Error(notice.code, notice.text,
-                                 {group->rank(), -1, operation, static_cast<std::uint32_t>(notice.number), 0, 0, {}}));
+                                 group->facts_of(notice.call.collective, static_cast<std::uint32_t>(notice.number))));
     }
     case Notice::Kind::dead:
       std::erase_if(suspects_, [&](const Suspect& suspect) { return suspect.peer->world_rank() == notice.rank; });
@@ -132,7 +130,7 @@ void Engine::handle(const Notice& notice) {
     case Notice::Kind::abort:
       failure_seen_ = true;
       for (auto& [id, group] : groups_) {
-        group->poison(Error(notice.code, notice.text, {group->rank(), group->member(notice.rank), "", 0, 0, 0, {}}));
+        group->poison(Error(notice.code, notice.text, {.rank = group->rank(), .peer = group->member(notice.rank)}));
       }
       return;
     case Notice::Kind::absent: {

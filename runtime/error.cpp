@@ -16,7 +16,6 @@ std::string describe(Errc code, const std::string& cause, const Error::Facts& fa
     text += ": ";
   }
   text += cause;
-  if (facts.bytes_wanted > 0) text += fmt::format(" ({} of {} bytes done)", facts.bytes_done, facts.bytes_wanted);
   if (facts.elapsed.count() > 0) {
     text += fmt::format(" after {:.2f} s", std::chrono::duration<double>(facts.elapsed).count());
   }

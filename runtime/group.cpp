@@ -86,6 +86,11 @@ std::vector<Notice::Awaited> Group::in_world(std::span<const int> members) const
   return awaited;
 }
 
+Error::Facts Group::facts_of(Collective collective, std::uint32_t number, int peer) const {
+  const std::string_view name = collective == Collective::none ? "" : to_string(collective);
+  return {.rank = rank_, .peer = peer, .operation = std::string(name), .number = number};
+}
+
 std::string Group::in_world(int member) const {
   if (id_ == kWorldId || member == any_source) return {};
   return fmt::format(" (rank {} of the world)", world_rank(member));
@@ -211,7 +216,7 @@ Error Group::mismatch(std::uint32_t number, const Call& mine, int other, const s
   return Error(Errc::collective_mismatch,
                fmt::format("the ranks' calls differ: rank {} called {}, rank {} called {}", rank_, to_string(mine),
                            other, theirs),
-               {rank_, other, std::string(to_string(mine.collective)), number, 0, 0, {}});
+               facts_of(mine.collective, number, other));
 }
 
 bool Group::check_call(const FrameHeader& header, int source) {
@@ -239,7 +244,7 @@ Error Group::more_than_asked(std::uint32_t number, const Call& call, int source)
   return Error(
       Errc::collective_mismatch,
       fmt::format("rank {} sent more in {} than rank {} asked for: the counts differ", source, to_string(call), rank_),
-      {rank_, source, std::string(to_string(call.collective)), number, 0, 0, {}});
+      facts_of(call.collective, number, source));
 }
 
 const Operation* Group::oldest_of_a_thread() const noexcept {
@@ -253,7 +258,7 @@ void Group::report_count(const Operation& mine, int source, std::uint64_t bytes,
   report_failure(Error(Errc::collective_mismatch,
                        fmt::format("rank {} sent {} bytes where rank {} expected {}: counts differ between ranks",
                                    source, bytes, rank_, wanted),
-                       {rank_, source, std::string(to_string(mine.call().collective)), mine.number(), 0, 0, {}}));
+                       facts_of(mine.call().collective, mine.number(), source)));
 }
 
 void Group::refuse_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted) {
@@ -311,7 +316,7 @@ void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awai
 void Group::report_throw(Collective collective, std::uint32_t number, const std::exception& error) {
   const auto* const own = dynamic_cast<const Error*>(&error);
   report_failure(Error(Errc::peer_failed, fmt::format("rank {} threw: {}", rank_, own ? own->cause() : error.what()),
-                       {rank_, rank_, std::string(to_string(collective)), number, 0, 0, {}}));
+                       facts_of(collective, number, rank_)));
 }
 
 bool Group::verdict_overdue(std::chrono::steady_clock::time_point now) {
@@ -357,9 +362,8 @@ void Group::member_left(int member, const std::string& cause) {
     message = following;
   }
   if (!concerned) return;
-  report_failure(
-      Error(Errc::peer_failed, fmt::format("rank {} {}", member, cause),
-            {rank_, member, std::string(to_string(concerned->call().collective)), concerned->number(), 0, 0, {}}));
+  report_failure(Error(Errc::peer_failed, fmt::format("rank {} {}", member, cause),
+                       facts_of(concerned->call().collective, concerned->number(), member)));
 }
 
 }  // namespace rondo::detail

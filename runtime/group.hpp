@@ -46,12 +46,14 @@ class Group {
   std::uint64_t id() const noexcept { return id_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return static_cast<int>(members_.size()); }
-  /// Rank of a member in the world, and back (-1: no member).
   bool has(int member) const noexcept { return member >= 0 && member < size(); }
+  /// Rank of a member in the world, and back (-1: no member).
   int world_rank(int member) const { return members_[static_cast<std::size_t>(member)]; }
   int member(int world_rank) const;
   const std::vector<int>& members() const noexcept { return members_; }
   std::vector<Notice::Awaited> in_world(std::span<const int> members) const;
+  /// For an error of a collective; number 0 where it has none yet, `peer` -1 where it is about no other member.
+  Error::Facts facts_of(Collective collective, std::uint32_t number, int peer = -1) const;
   /// " (rank 5 of the world)": which one a member is. Nothing in the world itself, and of any rank.
   std::string in_world(int member) const;
   /// Who may send what is received from there: that member, or for `any_source` all others.

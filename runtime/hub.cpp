@@ -217,7 +217,7 @@ bool Hub::read_some(Id id) {
 void Hub::take_messages(Id id, HubConnection& connection) {
   std::string broken;
   try {
-    while (const auto message = connection.next()) take(id, connection.rank, *message);
+    while (const auto message = connection.next()) take(connection.rank, *message);
   } catch (const Error& error) {
     broken = error.cause();
   }

@@ -131,7 +131,6 @@ class Hub {
     bool dead = false;
     std::string addresses;
     std::string where;
-    std::string reported_end;
     std::map<std::uint64_t, Stall> stalls;  ///< by communicator
     std::map<std::uint64_t, Wait> waits;    ///< by the rank's number
   };
@@ -166,8 +165,8 @@ class Hub {
   bool ends() const;
   Verdict admission(const HandshakeTerms& peer) const;
   void admit(Id id, HubConnection& connection, int rank);
-  void take(Id id, int rank, const ControlMessage& message);
-  void take_notice(Id id, int rank, const Notice& notice);
+  void take(int rank, const ControlMessage& message);
+  void take_notice(int rank, const Notice& notice);
   void take_join(int rank, const Join& join);
   void shorten_deadline(std::chrono::nanoseconds patience);
   void take_stalled(int rank, Notice notice);

@@ -65,8 +65,8 @@ void Hub::refused_member(const Handshake& handshake, const std::string& where) {
   }
 }
 
-void Hub::take(Id id, int rank, const ControlMessage& message) {
-  if (const auto* notice = std::get_if<Notice>(&message)) return take_notice(id, rank, *notice);
+void Hub::take(int rank, const ControlMessage& message) {
+  if (const auto* notice = std::get_if<Notice>(&message)) return take_notice(rank, *notice);
   const auto* join = std::get_if<Join>(&message);
   if (join == nullptr || members_[static_cast<std::size_t>(rank)].joined) {
     throw Error(Errc::protocol, "control message: got one that only the hub sends, or a second join");
@@ -74,7 +74,7 @@ void Hub::take(Id id, int rank, const ControlMessage& message) {
   take_join(rank, *join);
 }
 
-void Hub::take_notice(Id, int rank, const Notice& notice) {
+void Hub::take_notice(int rank, const Notice& notice) {
   switch (notice.kind) {
     case Notice::Kind::goodbye: return take_goodbye(rank);
     case Notice::Kind::stalled: return take_stalled(rank, notice);

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <system_error>
 
 #include <asio/post.hpp>
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include <rondo/error.hpp>
 
 #include "runtime/quiet_thread.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -27,7 +27,7 @@ HubThread::HubThread(Hub::Job job, Log log)
 Descriptor HubThread::start() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-    throw Error(Errc::system, fmt::format("cannot make a socket pair: {}", std::generic_category().message(errno)));
+    throw Error(Errc::system, fmt::format("cannot make a socket pair: {}", system_text(errno)));
   }
   Descriptor mine(pair[0]);
   hub_.adopt(pair[1], 0);

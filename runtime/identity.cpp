@@ -302,7 +302,7 @@ void check_above_0(const char* what, Config::Duration duration) {
   if (duration > Config::Duration::zero()) return;
   throw Error(Errc::invalid_argument,
               fmt::format("the time {} is {}, wanted more than 0", what, seconds_text(duration)),
-              {-1, -1, "init", 0, 0, 0, {}});
+              {.operation = "init"});
 }
 
 }  // namespace

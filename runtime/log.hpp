@@ -24,7 +24,6 @@ class Log {
   explicit Log(LogLevel level = LogLevel::warn, int rank = -1, Sink sink = {});
 
   bool enabled(LogLevel level) const noexcept { return level <= level_; }
-  LogLevel level() const noexcept { return level_; }
 
   template <typename... Args>
   void error(fmt::format_string<Args...> format, Args&&... args) const {

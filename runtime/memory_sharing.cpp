@@ -8,6 +8,7 @@
 
 #include "runtime/condition.hpp"
 #include "runtime/engine.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -49,7 +50,7 @@ Refusal hand_to(Engine& engine, int world_rank, std::uint64_t number, const Shar
   Link* const link = engine.peer(world_rank).link();
   errno = ENOTCONN;
   if (link && link->pass(memory.descriptor(), number)) return {};
-  return {Refusal::Step::share, world_rank, "sendmsg: " + std::generic_category().message(errno)};
+  return {Refusal::Step::share, world_rank, "sendmsg: " + system_text(errno)};
 }
 
 Task lead(Operation& operation, const Team& team, std::uint64_t number, std::size_t bytes, SharedMemory& memory,

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +19,7 @@
 #include "transport/loopback_link.hpp"
 #include "transport/shm_offer.hpp"
 #include "transport/socket_link.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -34,7 +34,7 @@ constexpr int kRefusalsTold = 8;
 std::string random_socket_name() {
   std::array<std::uint64_t, 2> bits{};
   if (::getrandom(bits.data(), sizeof bits, 0) != sizeof bits) {
-    throw Error(Errc::system, "no random bytes for the name of a socket: " + std::generic_category().message(errno));
+    throw Error(Errc::system, "no random bytes for the name of a socket: " + system_text(errno));
   }
   return fmt::format("rondo-{:016x}{:016x}", bits[0], bits[1]);
 }
@@ -213,9 +213,9 @@ bool Mesh::has_room() const {
 // Who calls a process that has no descriptor left hears at once that nothing comes of it. False: nobody calls.
 bool Mesh::turn_away(const Descriptor& listener, int error) {
   if (error != EMFILE && error != ENFILE) {
-    const bool passes = error == EAGAIN || error == EINTR || error == ECONNABORTED;
+    const bool passes = try_again(error) || error == ECONNABORTED;
     if (!passes && engine_->first_time("accept")) {
-      log_.error("cannot take the connection of another rank: {}", std::generic_category().message(error));
+      log_.error("cannot take the connection of another rank: {}", system_text(error));
     }
     return false;
   }
@@ -223,7 +223,7 @@ bool Mesh::turn_away(const Descriptor& listener, int error) {
   const bool called{Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
   spare_ = Descriptor(::eventfd(0, EFD_CLOEXEC));
   if (called && engine_->first_time("no descriptor")) {
-    log_.error("cannot take the connection of another rank: {}{}", std::generic_category().message(error),
+    log_.error("cannot take the connection of another rank: {}{}", system_text(error),
                error == EMFILE ? " (ulimit -n)" : "");
   }
   return called;
@@ -261,7 +261,7 @@ bool Mesh::shake_hands(Attempt& attempt) {
     while (!attempt.handshake.output().empty()) {
       const auto output = attempt.handshake.output();
       const ssize_t written = ::send(attempt.socket.get(), output.data(), output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (written < 0) return errno != EAGAIN && errno != EINTR;
+      if (written < 0) return !try_again(errno);
       attempt.handshake.sent(static_cast<std::size_t>(written));
     }
     if (attempt.handshake.deciding()) {
@@ -272,7 +272,7 @@ bool Mesh::shake_hands(Attempt& attempt) {
     std::array<std::byte, 256> input;
     const std::size_t wanted = std::min(input.size(), attempt.handshake.wanted());
     const ssize_t got = ::recv(attempt.socket.get(), input.data(), wanted, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOTCONN)) {
+    if (got < 0 && (try_again(errno) || errno == ENOTCONN)) {
       return !attempt.started_here && engine_->clock().now() - attempt.since > config_.handshake_timeout;
     }
     if (got <= 0) return true;

@@ -25,7 +25,7 @@ class Link;
 /// Picks a transport for each pair of ranks and makes the links, on first use: shared memory between ranks of one host,
 /// or a Unix socket where that cannot be had; TCP otherwise, or when RONDO_TRANSPORT says so. Every connection is
 /// authenticated before its first frame.
-/// The only file of the library that names concrete transports.
+/// Nowhere else is decided which transport it is.
 class Mesh final : public Connector {
  public:
   /// Listens, where it is by TCP on what this host looks like from the meeting point. Throws Error.

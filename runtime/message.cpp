@@ -49,9 +49,8 @@ std::exception_ptr Message::error_of(Errc code, const std::string& what) const {
 }
 
 Error::Facts Message::facts() const {
-  if (!operation_) return {group_.rank(), peer_rank_, called(), 0, 0, 0, {}};
-  return {
-      group_.rank(), peer_rank_, std::string(to_string(operation_->call().collective)), operation_->number(), 0, 0, {}};
+  if (!operation_) return {.rank = group_.rank(), .peer = peer_rank_, .operation = called()};
+  return group_.facts_of(operation_->call().collective, operation_->number(), peer_rank_);
 }
 
 void Message::expect_from(Peer& peer) {

@@ -13,18 +13,18 @@ namespace rondo::detail {
 void refuse_rank(const Group& group, int rank, const char* operation, const char* what) {
   throw Error(Errc::invalid_argument,
               fmt::format("{} rank {} is not in the communicator: wanted 0 to {}", what, rank, group.size() - 1),
-              {group.rank(), rank, operation, 0, 0, 0, {}});
+              {.rank = group.rank(), .peer = rank, .operation = operation});
 }
 
 void refuse_destination(const Group& group, int rank, const char* operation) {
   if (rank != any_source) refuse_rank(group, rank, operation, "destination");
   throw Error(Errc::invalid_argument, "a message needs a rank that it goes to: any_source is for receives",
-              {group.rank(), rank, operation, 0, 0, 0, {}});
+              {.rank = group.rank(), .peer = rank, .operation = operation});
 }
 
 void refuse_any_tag(const Group& group, const char* operation) {
   throw Error(Errc::invalid_argument, "a message needs a tag of its own: any_tag is for receives",
-              {group.rank(), -1, operation, 0, 0, 0, {}});
+              {.rank = group.rank(), .operation = operation});
 }
 
 void refuse_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {
@@ -33,7 +33,7 @@ void refuse_buffer(const Group& group, std::span<const std::byte> data, const ch
           ? fmt::format("the buffer of {} bytes is at no address (nullptr)", data.size())
           : fmt::format("the buffer has {} bytes, more than memory can hold: was the count negative ({} bytes)?",
                         data.size(), static_cast<std::ptrdiff_t>(data.size()));
-  throw Error(Errc::invalid_argument, cause, {group.rank(), -1, operation, 0, 0, 0, {}});
+  throw Error(Errc::invalid_argument, cause, {.rank = group.rank(), .operation = operation});
 }
 
 void check_apart(const Group& group, std::span<const std::byte> out, std::span<const std::byte> in) {
@@ -46,7 +46,7 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
               fmt::format("out and in overlap by {} bytes (out: {} bytes at {:#x}, in: {} bytes at {:#x}), wanted no "
                           "overlap",
                           end - begin, out.size(), out_begin, in.size(), in_begin),
-              {group.rank(), -1, "sendrecv", 0, 0, 0, {}});
+              {.rank = group.rank(), .operation = "sendrecv"});
 }
 
 }  // namespace rondo::detail

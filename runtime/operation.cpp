@@ -43,7 +43,7 @@ void Operation::start() {
         fmt::format("{} is unfinished in another thread: one thread at a time may run collectives on a communicator "
                     "(dup() makes another)",
                     to_string(running->call())),
-        {group_.rank(), -1, std::string(to_string(call_.collective)), 0, 0, 0, {}});
+        group_.facts_of(call_.collective, 0));
   }
   if (timeout_) deadline = after(started_, *timeout_);
   group_.engine().progress().habits().expect(moved_bytes(), group_.home_core());
@@ -105,17 +105,19 @@ void Operation::end() {
 }
 
 void Operation::expire(Time now) {
+  Error::Facts facts = group_.facts_of(call_.collective, number_);
+  facts.elapsed = now - started_;
   group_.report_failure(
       Error(Errc::timed_out,
             fmt::format("rank {} gave up {}", group_.rank(), describe(timeout_.value_or(now - started_))),
-            {group_.rank(), -1, std::string(to_string(call_.collective)), number_, 0, 0, now - started_}),
+            std::move(facts)),
       group_.in_world(awaited()));
 }
 
 void Operation::abandon() {
   group_.report_failure(Error(
       Errc::peer_failed, fmt::format("rank {} gave up the operation: an exception unwound its caller", group_.rank()),
-      {group_.rank(), group_.rank(), std::string(to_string(call_.collective)), number_, 0, 0, {}}));
+      group_.facts_of(call_.collective, number_, group_.rank())));
 }
 
 std::vector<int> Operation::awaited() const {

@@ -79,7 +79,6 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   std::uint32_t number() const noexcept { return number_; }
   /// None, once that has left it.
   std::thread::id thread() const noexcept { return thread_; }
-  Time started() const noexcept { return started_; }
 
   /// The call as every frame of the operation carries it.
   void stamp(FrameHeader& header) const noexcept;

@@ -128,12 +128,12 @@ class Peer final : public Sink {
   /// Bytes that the other side promised memory for, and what of that is free; what of ours is free and not yet told.
   std::uint64_t window() const noexcept { return window_; }
   std::uint64_t credit() const noexcept { return credit_; }
+  std::uint64_t untold() const noexcept { return consumed_; }
   /// It would go at once, had the receiver consumed what was sent before.
   bool held_back(const SendMessage& message) const {
     return message.header.kind == FrameKind::rts && message.whole_.size() <= eager_limit(message) &&
            cost_of(message.header) > credit_ && cost_of(message.header) <= window_;
   }
-  std::uint64_t untold() const noexcept { return consumed_; }
 
   /// What it takes to keep a message beside its payload.
   static constexpr std::uint64_t kFrameCost = 256;

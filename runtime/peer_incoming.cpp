@@ -67,7 +67,7 @@ bool Peer::keeps(Unexpected& message, std::size_t bytes) {
   }
   const int source = message.source;
   const Error error(Errc::system, fmt::format("rank {} has {} that rank {} sent", group->rank(), what, source),
-                    {group->rank(), source, "", 0, 0, 0, {}});
+                    {.rank = group->rank(), .peer = source});
   if (message.claimed_by) message.claimed_by->fail(std::make_exception_ptr(error));
   group->drop_unexpected(message);
   group->report_failure(error);

@@ -66,7 +66,7 @@ class Progress {
   }
   /// Drives until the operation has finished, or ended by its deadline. Does not throw the operation's failure.
   void finish(Entry& entry, Waitable& waitable);
-  /// One look at everything, for `test`.
+  /// One look at what is awaited, for `test`.
   void poke(Entry& entry);
 
   /// An asynchronous operation was left unfinished, and nobody waits for it yet.

@@ -15,7 +15,7 @@ namespace rondo::detail {
 namespace {
 
 Error refusal(Errc code, const char* operation, const std::string& cause) {
-  return {code, cause, {-1, -1, operation, 0, 0, 0, {}}};
+  return {code, cause, {.operation = operation}};
 }
 
 const cuda::Driver& driver_for(const char* operation) {
@@ -27,6 +27,7 @@ const cuda::Driver& driver_for(const char* operation) {
 Error::Facts with_call(Error::Facts facts, const cuda::CudaError& error) {
   facts.cuda_call = error.call();
   facts.cuda_code = static_cast<int>(error.code());
+  facts.cuda_bytes = error.bytes();
   return facts;
 }
 
@@ -36,7 +37,6 @@ Error error_of(const std::exception_ptr& failure, const std::string& what, Error
   try {
     std::rethrow_exception(failure);
   } catch (const cuda::CudaError& error) {
-    facts.bytes_wanted = error.bytes();
     if (facts.peer < 0) facts.peer = error.peer();
     const std::string text = what.empty() ? error.what() : fmt::format("{}: {}", what, error.what());
     return Error(Errc::cuda, text, with_call(std::move(facts), error));
@@ -44,7 +44,7 @@ Error error_of(const std::exception_ptr& failure, const std::string& what, Error
 }
 
 Error error_of(const cuda::CudaError& refusal, const char* operation, const std::string& what) {
-  return Error(Errc::cuda, what + refusal.what(), with_call({-1, -1, operation, 0, 0, 0, {}}, refusal));
+  return Error(Errc::cuda, what + refusal.what(), with_call({.operation = operation}, refusal));
 }
 
 RankDevice::~RankDevice() {

@@ -14,11 +14,13 @@
 #include <rondo/tuning_rules.hpp>
 
 #include "transport/printable.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo {
 namespace {
 
 using detail::printable;
+using detail::system_text;
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 20;
 
@@ -176,8 +178,8 @@ std::vector<TuningRule> read_tuning_rules(const std::string& path) {
   std::ifstream file(path);
   file.peek();  // a directory can be opened, too
   if (!file.is_open() || file.bad()) {
-    throw Error(Errc::bad_configuration, fmt::format("RONDO_TUNING_FILE: cannot read {}: {}", printable(path),
-                                                     std::generic_category().message(errno)));
+    throw Error(Errc::bad_configuration,
+                fmt::format("RONDO_TUNING_FILE: cannot read {}: {}", printable(path), system_text(errno)));
   }
   std::string text(kLargestFile + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));

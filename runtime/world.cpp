@@ -107,7 +107,7 @@ Communicator init(const InitOptions& options) {
     const auto world = detail::World::join(detail::identify(options, config), config);
     return CommunicatorAccess::make(std::shared_ptr<detail::Engine>(world, &world->engine()), world->group());
   } catch (const std::system_error& refused) {
-    throw Error(Errc::system, refused.what(), {-1, -1, "init", 0, 0, 0, {}});
+    throw Error(Errc::system, refused.what(), {.operation = "init"});
   } catch (...) {
     throw;  // an exception that nobody catches destroys nothing: the others would not be told
   }

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "transport/copy_short.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -85,7 +85,7 @@ std::string why_not_read(const std::function<bool(std::span<std::byte>)>& read) 
   for (int trial = 0; trial < kTrials; ++trial) {
     bool done = false;
     reading = std::min(reading, time_of([&] { done = read(between); }));
-    if (!done) return "process_vm_readv: " + std::generic_category().message(errno);
+    if (!done) return "process_vm_readv: " + system_text(errno);
     copying = std::min(copying, time_of([&] {
                          copy(between, mine);
                          copy(mine, between);

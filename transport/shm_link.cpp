@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 #include "transport/copy_short.hpp"
 #include "transport/passing.hpp"
 #include "transport/process_memory.hpp"
 #include "transport/resting.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -290,10 +290,9 @@ bool ShmLink::take_notes(Sink& sink) {
   Descriptor came;
   const ssize_t got = receive_with_descriptor(socket_, said, came);
   if (got < 0 && errno == EINTR) return true;
-  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (got < 0 && try_again(errno)) return false;
   if (got <= 0) {
-    fail(got == 0 ? "the process at the other side ended"
-                  : "the connection failed: " + std::generic_category().message(errno));
+    fail(got == 0 ? "the process at the other side ended" : "the connection failed: " + system_text(errno));
     return false;
   }
   if (notes_.empty()) std::swap(passed_, came);
@@ -376,8 +375,7 @@ bool ShmLink::good(std::uint64_t ticket) const noexcept {
 
 std::string ShmLink::long_messages() const {
   if (readable_pid_ != 0) return "by process_vm_readv";
-  return "through the ring: " +
-         (unreadable_.empty() ? "process_vm_readv: " + std::generic_category().message(read_error_) : unreadable_);
+  return "through the ring: " + (unreadable_.empty() ? "process_vm_readv: " + system_text(read_error_) : unreadable_);
 }
 
 void ShmLink::shut_down() noexcept { ::shutdown(socket_.get(), SHUT_WR); }

@@ -13,6 +13,7 @@
 #include "transport/process_memory.hpp"
 #include "transport/shm_link.hpp"
 #include "transport/socket_link.hpp"
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -60,7 +61,7 @@ ShmOffer::Progress ShmOffer::receive(const Descriptor& socket) {
   Message message;
   Descriptor memory;
   const ssize_t got = receive_with_descriptor(socket, std::as_writable_bytes(std::span(&message, 1)), memory);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Progress::pending;
+  if (got < 0 && try_again(errno)) return Progress::pending;
   if (got != sizeof message || message.version != kVersion) return Progress::broken;
   if (refusal_.empty() && message.accepted == 0) {
     message.refusal.back() = '\0';
@@ -89,7 +90,7 @@ void ShmOffer::probe(const Descriptor& socket, const Message& other) {
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0 || credentials.pid <= 0) {
     unreadable_ = "the other process is not seen from here";
   } else if (!other.word.found_in(credentials.pid)) {
-    unreadable_ = "process_vm_readv: " + std::generic_category().message(errno);
+    unreadable_ = "process_vm_readv: " + system_text(errno);
   } else {
     unreadable_ =
         trial_([&](std::span<std::byte> into) { return read_process(credentials.pid, other.memory_address, into); });

@@ -14,8 +14,9 @@
 #include <cstring>
 #include <span>
 #include <string_view>
-#include <system_error>
 #include <utility>
+
+#include "transport/system_errors.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -167,7 +168,7 @@ std::size_t SocketLink::write_queue() {
     }
     // What the peer sent before it went is still to be read: only the reading side declares the link dead. Want of
     // memory is no end of it.
-    broken_ = errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS && errno != ENOMEM;
+    broken_ = !try_again(errno) && errno != ENOBUFS && errno != ENOMEM;
     return 0;
   }
   owes_acknowledgement_ = false;
@@ -228,7 +229,7 @@ bool SocketLink::read(Sink& sink, std::size_t& moved) {
   const ssize_t got = read_parts(socket_.get(), std::span(parts).first(count));
   if (got < 0) {
     if (errno == EINTR) return true;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) fail(errno);
+    if (!try_again(errno)) fail(errno);
     if (owes_acknowledgement_ && ++looked_in_vain_ >= patience_) settle();
     return false;
   }
@@ -345,7 +346,7 @@ void SocketLink::fail(int error) {
   } else if (error == EFAULT) {
     cause_ = "the connection was given up (a buffer to be sent to it was gone)";
   } else {
-    cause_ = "the connection failed: " + std::generic_category().message(error);
+    cause_ = "the connection failed: " + system_text(error);
   }
 }
 

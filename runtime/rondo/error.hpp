@@ -41,15 +41,14 @@ class RONDO_EXPORT Error : public std::runtime_error {
  public:
   /// Facts about the operation that failed; -1 and empty where they do not apply.
   struct Facts {
-    int rank = -1;             ///< who reports, in the communicator of the operation
-    int peer = -1;             ///< the other side
-    std::string operation;     ///< "all_reduce", "recv", ...
-    std::uint64_t number = 0;  ///< of the operation on its communicator
-    std::uint64_t bytes_done = 0;
-    std::uint64_t bytes_wanted = 0;
+    int rank = -1;               ///< who reports, in the communicator of the operation
+    int peer = -1;               ///< the other side
+    std::string operation = {};  ///< "all_reduce", "recv", ...
+    std::uint64_t number = 0;    ///< of the operation on its communicator
     std::chrono::nanoseconds elapsed{0};
-    std::string cuda_call = {};  ///< the function of the CUDA driver that refused: "cuMemAlloc_v2"
-    int cuda_code = 0;           ///< and its CUresult
+    std::string cuda_call = {};    ///< the function of the CUDA driver that refused: "cuMemAlloc_v2"
+    int cuda_code = 0;             ///< its CUresult
+    std::uint64_t cuda_bytes = 0;  ///< what that call was about
   };
 
   Error(Errc code, const std::string& cause);

@@ -187,7 +187,7 @@ TEST_CASE("a log line is one line, with the rank, at its level or above", "[runt
   log.debug("not shown");
   REQUIRE(lines.size() == 1);
   CHECK(lines[0] == "rondo: rank 2: peer 3 is slow\\x0arondo: rank 0: forged");
-  const rondo::Error own(rondo::Errc::timed_out, "rank 0 sent nothing", {2, 0, "recv", 0, 0, 0, {}});
+  const rondo::Error own(rondo::Errc::timed_out, "rank 0 sent nothing", {.rank = 2, .operation = "recv"});
   log.warn("nobody waited: {}", own.what());
   CHECK(lines[1] == "rondo: rank 2: nobody waited: recv: rank 0 sent nothing [timed_out]");
 }

@@ -49,12 +49,14 @@ void DeviceMessages::may_write(Peer& peer, const DeviceWrite& where) {
   offer->second.where = where;
 }
 
-std::optional<DeviceWrite> DeviceMessages::answered(int peer, std::uint32_t id) {
+std::optional<DeviceWrite> DeviceMessages::where_to_write(int peer, std::uint32_t id) const {
+  const auto offer = offers_.find({peer, id});
+  return offer == offers_.end() ? std::nullopt : offer->second.where;
+}
+
+void DeviceMessages::over(int peer, std::uint32_t id) {
   ended(peer, id);
-  const auto offer = offers_.extract({peer, id});
-  if (!offer) return std::nullopt;
-  (void)device().events.give_back(offer.mapped().ready);
-  return offer.mapped().where;
+  if (const auto offer = offers_.extract({peer, id})) (void)device().events.give_back(offer.mapped().ready);
 }
 
 // For others' copies.
@@ -139,7 +141,7 @@ void DeviceMessages::gone(int peer) {
 
 void DeviceMessages::begin(SendMessage& message, Peer& peer, const std::optional<DeviceWrite>& where) {
   if (where && write(message, peer, *where)) return;
-  if (message.device_->bytes <= DevicePieces::kBytes) return fetch(message);
+  if (message.device_->bytes <= DevicePieces::kBytes) return bring_to_host(message);
   cuda::Copies::Copy none;
   none.ready = [this, where, to = peer.world_rank(), rank = message.peer_rank()] {
     return !where || !engine_.device_peers().reaches(to) || is_done(to, where->due, rank);
@@ -208,20 +210,20 @@ void DeviceMessages::write_no_more(int peer, const DeviceWriteNoMore& unwanted) 
   if (copy != copying_.end()) copy->second->unwanted = true;
 }
 
-void DeviceMessages::fetch(SendMessage& message) {
+void DeviceMessages::bring_to_host(SendMessage& message) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
   buffer->staging = engine_.device().stage(buffer->bytes);
   engine_.device().read(buffer, std::span(buffer->staging->data(), buffer->bytes), message.peer_rank(),
                         [&message, buffer](const std::exception_ptr& failure) {
                           if (buffer->given_up) return;
                           if (failure) return message.fail(error_of(failure, message));
-                          message.peer_->send_fetched(message, std::span(buffer->staging->data(), buffer->bytes));
+                          message.peer_->send_from_host(message, std::span(buffer->staging->data(), buffer->bytes));
                         });
 }
 
 // Receives.
 
-bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts) {
+bool DeviceMessages::copy_offered(ReceiveMessage& message, Peer& peer, const FrameHeader& rts) {
   const auto offer = DeviceOffer::of(rts);
   if (offer.place.region == 0) return false;
   if (offer.ready != cuda::kNoEvent && offer.ready.index >= RankDevice::kEvents) {
@@ -242,7 +244,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
     peer.reject(error.what());
     return true;
   }
-  message.state_ = ReceiveMessage::State::pulling;
+  message.state_ = ReceiveMessage::State::copying;
   message.arrived_ = static_cast<std::size_t>(rts.bytes);
   message.expect_from(peer);
   const Key key{peer.world_rank(), rts.id};
@@ -256,7 +258,7 @@ bool DeviceMessages::pull(ReceiveMessage& message, Peer& peer, const FrameHeader
     copying_.erase(key);
     const bool good = peer.still_offers(DeviceOffer::of(rts).place.ticket);
     if (!good && !failure && !buffer->given_up) return peer.confirm(message, rts);
-    peer.decline(rts);
+    peer.need_no_more(rts);
     if (buffer->given_up) return;
     message.complete(failure ? error_of(failure, message) : nullptr);
   };
@@ -279,7 +281,7 @@ bool DeviceMessages::let_write(ReceiveMessage& message, Peer& peer, const FrameH
 void DeviceMessages::clear_when_due(ReceiveMessage& message, Peer& peer, const FrameHeader& rts,
                                     const std::shared_ptr<DeviceWrite>& write) {
   const std::shared_ptr<DeviceBuffer> buffer = message.device_;
-  message.state_ = ReceiveMessage::State::pulling;
+  message.state_ = ReceiveMessage::State::copying;
   message.expect_from(peer);
   cuda::Copies::Copy none;
   if (write) {
@@ -295,7 +297,7 @@ void DeviceMessages::clear_when_due(ReceiveMessage& message, Peer& peer, const F
     if (write) copying_.erase({peer.world_rank(), rts.id});
     if (buffer->given_up || failure) {
       if (write) (void)device().events.give_back(write->due);
-      peer.decline(rts);
+      peer.need_no_more(rts);
       if (!buffer->given_up) message.complete(error_of(failure, message));
       return;
     }

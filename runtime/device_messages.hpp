@@ -39,18 +39,20 @@ class DeviceMessages {
   bool is_offered(int peer, std::uint32_t id) const { return offers_.contains({peer, id}); }
   /// The receiver of an rts has said where the payload may be written.
   void may_write(Peer& peer, const DeviceWrite& where);
-  /// The peer has answered that rts, in whatever way, or done what that cts asked for; tells what it had said before.
-  std::optional<DeviceWrite> answered(int peer, std::uint32_t id);
-  /// Its receiver is ready: writes the payload there, or else fetches it.
+  /// What it said, of that rts.
+  std::optional<DeviceWrite> where_to_write(int peer, std::uint32_t id) const;
+  /// The peer has answered that rts, in whatever way, or done what that cts asked for: no more is known of it.
+  void over(int peer, std::uint32_t id);
+  /// Its receiver is ready: writes the payload there, or else brings it to the host.
   void begin(SendMessage& message, Peer& peer, const std::optional<DeviceWrite>& where);
   /// The receiver has given it up.
   void write_no_more(int peer, const DeviceWriteNoMore& unwanted);
   /// Copies the payload to the host, and sends it from there.
-  void fetch(SendMessage& message);
+  void bring_to_host(SendMessage& message);
 
   // Receives.
   /// Copies out of the sender's memory, or lets the sender write. False: the payload is to come by the link.
-  bool pull(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
+  bool copy_offered(ReceiveMessage& message, Peer& peer, const FrameHeader& rts);
   /// A long payload may come, in pieces, once the stream has come to the call; or be written, which a device that is to
   /// wait for it can wait for.
   void clear_when_due(ReceiveMessage& message, Peer& peer, const FrameHeader& rts,

@@ -10,29 +10,25 @@ namespace rondo::detail {
 namespace {
 
 /// Nothing: no rondo peer sends that.
+template <std::size_t Kind = 0>
 std::optional<DeviceFrame> decode(std::span<const std::byte> bytes) {
-  std::optional<DeviceFrame> decoded;
-  const auto read = [&]<typename Message>(std::size_t kind, Message message) {
-    if (bytes.size() != 1 + sizeof message || bytes[0] != static_cast<std::byte>(kind)) return;
+  if constexpr (Kind < std::variant_size_v<DeviceFrame>) {
+    if (bytes.empty() || bytes[0] != static_cast<std::byte>(Kind)) return decode<Kind + 1>(bytes);
+    std::variant_alternative_t<Kind, DeviceFrame> message{};
+    if (bytes.size() != 1 + sizeof message) return std::nullopt;
     std::memcpy(&message, bytes.data() + 1, sizeof message);
-    decoded = message;
-  };
-  read(0, DeviceHello{});
-  read(1, cuda::RegionDescription{});
-  read(2, DeviceUnmap{});
-  read(3, DeviceUnmapped{});
-  read(4, DeviceEnd{});
-  read(5, DeviceEnded{});
-  read(6, DeviceUsed{});
-  read(7, DeviceWrite{});
-  read(8, DeviceWritten{});
-  read(9, DeviceAsk{});
-  read(10, DeviceAskNoMore{});
-  read(11, DeviceQueued{});
-  read(12, DeviceCopied{});
-  read(13, DeviceWriteNoMore{});
-  return decoded;
+    return message;
+  } else {
+    return std::nullopt;
+  }
 }
+
+template <typename... Hear>
+struct Each : Hear... {
+  using Hear::operator()...;
+};
+template <typename... Hear>
+Each(Hear...) -> Each<Hear...>;
 
 }  // namespace
 
@@ -47,44 +43,46 @@ void DevicePeers::hear(Peer& peer, std::span<const std::byte> frame) {
 }
 
 void DevicePeers::take(Peer& peer, Remote& remote, const DeviceFrame& frame) {
-  if (const auto* hello = std::get_if<DeviceHello>(&frame)) {
-    if (remote.hello) throw cuda::RegionError("it introduced its device twice");
-    remote.hello = *hello;
-  } else if (const auto* region = std::get_if<cuda::RegionDescription>(&frame)) {
-    remote.last_described = std::max(remote.last_described, region->id);
-    if (remote.imports) return remote.imports->announce(*region);
-    remote.described.emplace(region->id, *region);
-  } else if (const auto* unmap = std::get_if<DeviceUnmap>(&frame)) {
-    if (remote.imports) return remote.imports->unmap(unmap->region);
-    // Not mapped, or not any more since this rank leaves.
-    remote.described.erase(unmap->region);
-    peer.tell_of_device(encode_device_frame(DeviceUnmapped{unmap->region}));
-  } else if (const auto* unmapped = std::get_if<DeviceUnmapped>(&frame)) {
-    if (!engine_.device().opened()) throw cuda::RegionError("it closed a region that there is not");
-    device().exports.closed(peer.world_rank(), unmapped->region);
-  } else if (std::holds_alternative<DeviceEnd>(frame)) {
-    remote.ends = true;
-    if (!engine_.device().opened()) close(peer.world_rank(), remote);
-  } else if (const auto* write = std::get_if<DeviceWrite>(&frame)) {
-    engine_.device_messages().may_write(peer, *write);
-  } else if (const auto* written = std::get_if<DeviceWritten>(&frame)) {
-    peer.written(written->receive);
-  } else if (const auto* ask = std::get_if<DeviceAsk>(&frame)) {
-    engine_.device_messages().ask(peer, *ask);
-  } else if (const auto* no_more = std::get_if<DeviceAskNoMore>(&frame)) {
-    engine_.device_messages().ask_no_more(peer.world_rank(), *no_more);
-  } else if (const auto* queued = std::get_if<DeviceQueued>(&frame)) {
-    engine_.device_messages().queued(peer, *queued);
-  } else if (const auto* unwanted = std::get_if<DeviceWriteNoMore>(&frame)) {
-    engine_.device_messages().write_no_more(peer.world_rank(), *unwanted);
-  } else if (const auto* copied = std::get_if<DeviceCopied>(&frame)) {
-    peer.copied(copied->message, copied->receive, copied->communicator);
-  } else if (const auto* used = std::get_if<DeviceUsed>(&frame)) {
-    const bool known = engine_.device().opened() && device().events.give_back(used->ticket);
-    if (!known) throw cuda::RegionError("it used an event that there is not");
-  } else {
-    remote.told = false;
-  }
+  const int from = peer.world_rank();
+  DeviceMessages& messages = engine_.device_messages();
+  std::visit(Each{
+                 [&](const DeviceHello& hello) {
+                   if (remote.hello) throw cuda::RegionError("it introduced its device twice");
+                   remote.hello = hello;
+                 },
+                 [&](const cuda::RegionDescription& region) {
+                   remote.last_described = std::max(remote.last_described, region.id);
+                   if (remote.imports) return remote.imports->announce(region);
+                   remote.described.emplace(region.id, region);
+                 },
+                 [&](const DeviceUnmap& unmap) {
+                   if (remote.imports) return remote.imports->unmap(unmap.region);
+                   // Not mapped, or not any more since this rank leaves.
+                   remote.described.erase(unmap.region);
+                   peer.tell_of_device(encode_device_frame(DeviceUnmapped{unmap.region}));
+                 },
+                 [&](const DeviceUnmapped& unmapped) {
+                   if (!engine_.device().opened()) throw cuda::RegionError("it closed a region that there is not");
+                   device().exports.closed(from, unmapped.region);
+                 },
+                 [&](const DeviceEnd&) {
+                   remote.ends = true;
+                   if (!engine_.device().opened()) close(from, remote);
+                 },
+                 [&](const DeviceEnded&) { remote.told = false; },
+                 [&](const DeviceUsed& used) {
+                   const bool known = engine_.device().opened() && device().events.give_back(used.ticket);
+                   if (!known) throw cuda::RegionError("it used an event that there is not");
+                 },
+                 [&](const DeviceWrite& write) { messages.may_write(peer, write); },
+                 [&](const DeviceWritten& written) { peer.written(written.receive); },
+                 [&](const DeviceAsk& ask) { messages.ask(peer, ask); },
+                 [&](const DeviceAskNoMore& no_more) { messages.ask_no_more(from, no_more); },
+                 [&](const DeviceQueued& queued) { messages.queued(peer, queued); },
+                 [&](const DeviceCopied& copied) { peer.copied(copied.message, copied.receive, copied.communicator); },
+                 [&](const DeviceWriteNoMore& unwanted) { messages.write_no_more(from, unwanted); },
+             },
+             frame);
 }
 
 void DevicePeers::gone(int world_rank) {

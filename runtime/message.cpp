@@ -128,7 +128,7 @@ void SendMessage::clear_to_send(std::uint32_t receiver_id) {
   header.id = receiver_id;
   if (!operation_) header.fingerprint = {};
   payload = whole_;
-  state_ = device_ ? State::fetching : State::in_link;
+  state_ = device_ ? State::copying : State::in_link;
 }
 
 void SendMessage::refused() {
@@ -146,6 +146,7 @@ bool SendMessage::order(CudaStream stream) {
   if (!device_) return false;
   DeviceMessages& messages = group_.engine().device_messages();
   switch (state_) {
+    case State::unsent: return false;
     case State::in_link: return header.kind != FrameKind::rts;
     case State::awaits_cts:
       return messages.is_offered(peer_->world_rank(), header.id) &&
@@ -153,14 +154,15 @@ bool SendMessage::order(CudaStream stream) {
     case State::in_pieces:
       if (!group_.engine().device_pieces().all_begun(*this, *peer_)) return false;
       [[fallthrough]];
-    case State::fetching: return group_.engine().device().order(*device_, stream);
+    case State::copying: return group_.engine().device().order(*device_, stream);
   }
   return false;
 }
 
 std::vector<int> SendMessage::unmatched() const {
   // Of one in a device's memory the receiver says nothing before both streams have come to it.
-  return state_ == State::awaits_cts && !device_ ? std::vector{peer_rank_} : std::vector<int>();
+  const bool waits = state_ == State::unsent || state_ == State::awaits_cts;
+  return waits && !device_ ? std::vector{peer_rank_} : std::vector<int>();
 }
 
 std::string SendMessage::describe() const {
@@ -168,14 +170,14 @@ std::string SendMessage::describe() const {
 }
 
 std::string SendMessage::missing() const {
-  if (state_ == State::fetching) return "the device did not copy it";
+  if (state_ == State::copying) return "the device did not copy it";
   const bool reached = peer_->connected() || peer_rank_ == group_.rank();
   return reached ? "not received" : "no connection was made";
 }
 
 std::string SendMessage::advice() const {
   if (peer_rank_ == group_.rank()) return "; to itself a rank sends by sendrecv or isend";
-  if (!peer_->connected() || state_ == State::fetching) return "";
+  if (!peer_->connected() || state_ == State::copying) return "";
   if (peer_->held_back(*this))
     return "; what was sent before is not received, and takes this rank's share of RONDO_UNEXPECTED_BYTES";
   return fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_);
@@ -232,7 +234,7 @@ void ReceiveMessage::post() {
   const FrameHeader header = early->header;
   if (header.kind == FrameKind::rts) {
     group_.drop_unexpected(*early);
-    if (refuse(header, group_.member(source.world_rank()))) return source.decline(header);
+    if (refuse(header, group_.member(source.world_rank()))) return source.need_no_more(header);
     source_ = &source;
     return source.request(*this, header);
   }
@@ -322,12 +324,12 @@ void ReceiveMessage::withdraw() noexcept {
     case State::claims_unexpected: unexpected_->claimed_by = nullptr; break;
     case State::awaits_data:
     case State::landing:
-    case State::fetching:
+    case State::reading:
       source_->forget(*this);
       if (device_) device_->given_up = true;
       if (scratch_) group_.engine().give_scratch(std::exchange(scratch_, nullptr), buffer_.size());
       break;
-    case State::pulling:
+    case State::copying:
     case State::storing: device_->given_up = true; break;
   }
 }
@@ -338,7 +340,7 @@ bool ReceiveMessage::order(CudaStream stream) {
     const auto number = source_->number_of(*this);
     return number && group_.engine().device_messages().order(source_->world_rank(), *number, stream);
   }
-  const bool all_here = state_ == State::pulling || missing_bytes() == 0;
+  const bool all_here = state_ == State::copying || missing_bytes() == 0;
   return all_here && group_.engine().device().order(*device_, stream);
 }
 
@@ -365,7 +367,7 @@ std::string ReceiveMessage::describe() const {
 
 std::string ReceiveMessage::missing() const {
   if (state_ == State::posted) return "no such message came";
-  if (state_ == State::pulling || state_ == State::storing) return "the device did not copy it";
+  if (state_ == State::copying || state_ == State::storing) return "the device did not copy it";
   return fmt::format("rank {} announced it, its payload did not come", status_.source);
 }
 

@@ -118,7 +118,17 @@ class SendMessage final : public Message, public Outgoing {
   friend class Peer;
   friend class DeviceMessages;
   friend class DevicePieces;
-  enum class State : std::uint8_t { in_link, awaits_cts, fetching, in_pieces };
+  /// unsent -> in_link (eager) -> complete, or -> in_link (rts) -> awaits_cts -> in_link (data) -> complete. Of the
+  /// memory of a device: unsent -> copying, unasked, or awaits_cts -> copying; that copy is to the host's memory
+  /// (-> in_link as late or data), or straight to the receiver's device (-> complete); or awaits_cts -> in_pieces. What
+  /// the receiver copies itself is complete when it says so.
+  enum class State : std::uint8_t {
+    unsent,
+    in_link,     ///< or queued for one that is not there yet
+    awaits_cts,  ///< or another answer to an rts
+    copying,     ///< a device does it
+    in_pieces    ///< DevicePieces has it
+  };
 
   static void sent(Outgoing& frame) noexcept;
   void withdraw() noexcept override;
@@ -130,7 +140,7 @@ class SendMessage final : public Message, public Outgoing {
   Peer* peer_ = nullptr;
   std::span<const std::byte> whole_;
   std::shared_ptr<DeviceBuffer> device_;
-  State state_ = State::in_link;
+  State state_ = State::unsent;
 };
 
 /// What a receive does with a payload that it combines into memory instead of storing it.
@@ -168,7 +178,18 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   friend class Peer;
   friend class Group;
   friend class DeviceMessages;
-  enum class State : std::uint8_t { posted, claims_unexpected, awaits_data, landing, fetching, pulling, storing };
+  /// posted -> landing -> complete, where all comes unasked; posted -> claims_unexpected -> complete, where that began
+  /// before; after an rts posted -> awaits_data -> landing, or posted -> reading or copying, and back to awaits_data
+  /// where that fails. For the memory of a device what has landed is storing, or awaits_data where more pieces come.
+  enum class State : std::uint8_t {
+    posted,
+    claims_unexpected,  ///< which is still arriving
+    awaits_data,
+    landing,  ///< the link writes into the place that it was given
+    reading,  ///< out of the sender's memory, through the link
+    copying,  ///< out of the sender's device, or the stream has not come to the call yet
+    storing   ///< all of it is here and on its way to the device
+  };
 
   void post();
   void withdraw() noexcept override;

@@ -74,7 +74,7 @@ void Peer::detach(const std::string& cause) {
 }
 
 void Peer::leave(bool after_error) {
-  if (!std::exchange(bye_sent_, true)) control(FrameKind::bye, 0, after_error ? 1 : 0, 0);
+  if (!std::exchange(bye_sent_, true)) control({.kind = FrameKind::bye, .number = after_error ? 1U : 0U});
 }
 
 void Peer::transmit(Outgoing& frame) {
@@ -86,7 +86,7 @@ void Peer::transmit(Outgoing& frame) {
   engine_.connect(*this);
 }
 
-Peer::ControlFrame& Peer::control_frame(FrameKind kind) {
+Peer::ControlFrame& Peer::control_frame(const FrameHeader& header) {
   if (free_control_frames_.empty()) {
     control_frames_.push_back(std::make_unique<ControlFrame>(*this));
     free_control_frames_.reserve(control_frames_.size());
@@ -94,37 +94,27 @@ Peer::ControlFrame& Peer::control_frame(FrameKind kind) {
   }
   ControlFrame& frame = *free_control_frames_.back();
   free_control_frames_.pop_back();
-  frame.header = FrameHeader{};
-  frame.header.kind = kind;
+  frame.header = header;
   frame.payload = {};
   return frame;
 }
 
 void Peer::tell_of_device(std::vector<std::byte> bytes) {
   if (gone_) return;
-  ControlFrame& frame = control_frame(FrameKind::device);
+  ControlFrame& frame = control_frame({.kind = FrameKind::device, .bytes = bytes.size()});
   frame.bytes = std::move(bytes);
-  frame.header.bytes = frame.bytes.size();
   frame.payload = frame.bytes;
   transmit(frame);
 }
 
-void Peer::control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes,
-                   std::uint64_t communicator) {
-  if (gone_) return;
-  ControlFrame& frame = control_frame(kind);
-  frame.header.id = id;
-  frame.header.number = number;
-  frame.header.bytes = bytes;
-  frame.header.communicator = communicator;
-  transmit(frame);
+void Peer::control(const FrameHeader& header) {
+  if (!gone_) transmit(control_frame(header));
 }
 
 // Sends.
 
 void Peer::send(SendMessage& message) {
   if (gone_) {
-    message.state_ = SendMessage::State::awaits_cts;  // no link has it
     if (!engine_.suspected(*this)) message.group().member_left(message.peer_rank(), cause_);
     return;
   }
@@ -134,6 +124,7 @@ void Peer::send(SendMessage& message) {
     if (message.device_) return announce(message);
     message.header.kind = FrameKind::eager;
     message.payload = message.whole_;
+    message.state_ = SendMessage::State::in_link;
     asked_ = message.payload.size() <= kShortMessage;
     return transmit(message);
   }
@@ -146,18 +137,18 @@ void Peer::send(SendMessage& message) {
   }
   awaiting_cts_.emplace_back(message.header.id, &message);
   message.expect_from(*this);
+  message.state_ = SendMessage::State::in_link;
   transmit(message);
 }
 
 void Peer::announce(SendMessage& message) {
   message.header.id = next_id(last_id_);
   message.header.kind = FrameKind::late;
-  message.state_ = SendMessage::State::fetching;
-  ControlFrame& frame = control_frame(FrameKind::announce);
-  frame.header = message.header;
-  frame.header.kind = FrameKind::announce;
-  transmit(frame);
-  engine_.device_messages().fetch(message);
+  message.state_ = SendMessage::State::copying;
+  FrameHeader ahead = message.header;
+  ahead.kind = FrameKind::announce;
+  control(ahead);
+  engine_.device_messages().bring_to_host(message);
 }
 
 bool Peer::send_now(EagerHeader header, std::span<const std::byte> payload) {
@@ -188,7 +179,7 @@ std::size_t Peer::eager_limit(const SendMessage& message) const {
   return message.operation() ? kCollectiveLimits * engine_.settings().eager_limit : eager_limit_;
 }
 
-void Peer::send_fetched(SendMessage& message, std::span<const std::byte> payload) {
+void Peer::send_from_host(SendMessage& message, std::span<const std::byte> payload) {
   message.payload = payload;
   message.state_ = SendMessage::State::in_link;
   transmit(message);
@@ -206,7 +197,7 @@ void Peer::take_back(SendMessage& message) {
       backlog_.replace(message, nullptr);
     }
     if (message.written > 0) return;  // the rest of it goes all the same
-    if (header.kind == FrameKind::rts) (void)engine_.device_messages().answered(world_rank_, header.id);
+    if (header.kind == FrameKind::rts) engine_.device_messages().over(world_rank_, header.id);
     if (header.kind == FrameKind::eager) credit_ += cost_of(header);
   }
   // The receiver may wait for what will not come.
@@ -215,7 +206,7 @@ void Peer::take_back(SendMessage& message) {
 }
 
 void Peer::cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator) {
-  control(kind, id, engine_.failed(communicator) ? 1 : 0, 0);
+  control({.kind = kind, .communicator = communicator, .number = engine_.failed(communicator) ? 1U : 0U, .id = id});
 }
 
 // Receives.
@@ -233,12 +224,12 @@ Peer::Received Peer::receive_soon(EagerHeader wanted, bool any_tag, std::span<st
 }
 
 void Peer::request(ReceiveMessage& receive, const FrameHeader& rts) {
-  if (receive.device_ && engine_.device_messages().pull(receive, *this, rts)) return;
+  if (receive.device_ && engine_.device_messages().copy_offered(receive, *this, rts)) return;
   if (receive.device_ && rts.bytes > DevicePieces::kBytes) {
     return engine_.device_messages().clear_when_due(receive, *this, rts);
   }
   const bool offered = rts.context == FrameHeader::point_to_point && rts.fingerprint[kPullAddress] != 0 && link_;
-  fetched(receive, rts, offered ? fetch(receive, rts) : Link::Pulled::no);
+  after_reading(receive, rts, offered ? read(receive, rts) : Link::Pulled::no);
 }
 
 Link::Pulled Peer::told(Link::Pulled pulled) {
@@ -251,7 +242,7 @@ Link::Pulled Peer::told(Link::Pulled pulled) {
   return pulled;
 }
 
-Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
+Link::Pulled Peer::read(ReceiveMessage& receive, const FrameHeader& rts) {
   const auto bytes = static_cast<std::size_t>(rts.bytes);
   const std::span place(receive.place(bytes), bytes);
   const auto& words = rts.fingerprint;
@@ -267,24 +258,24 @@ Link::Pulled Peer::fetch(ReceiveMessage& receive, const FrameHeader& rts) {
   return pull(words[kPullAddress], place, jointly);
 }
 
-void Peer::fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled) {
+void Peer::after_reading(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled) {
   if (pulled == Link::Pulled::not_yet) {
-    receive.state_ = ReceiveMessage::State::fetching;
+    receive.state_ = ReceiveMessage::State::reading;
     receive.expect_from(*this);
-    fetching_ = {&receive, rts};
+    reading_ = {&receive, rts};
   } else if (pulled == Link::Pulled::yes && link_->good(rts.fingerprint[kPullTicket])) {
-    decline(rts);
+    need_no_more(rts);
     receive.landed(rts.bytes);
   } else {
     clear(receive, rts);
   }
 }
 
-std::size_t Peer::go_on_fetching() {
+std::size_t Peer::go_on_reading() {
   const Link::Pulled pulled = this->pulled();
   if (pulled == Link::Pulled::not_yet) return 0;
-  const Fetching ended = *std::exchange(fetching_, std::nullopt);
-  fetched(*ended.receive, ended.rts, pulled);
+  const Reading ended = *std::exchange(reading_, std::nullopt);
+  after_reading(*ended.receive, ended.rts, pulled);
   return 1;
 }
 
@@ -299,15 +290,19 @@ std::uint32_t Peer::await_payload(ReceiveMessage& receive) {
 
 void Peer::clear(ReceiveMessage& receive, const FrameHeader& rts) {
   const std::uint32_t id = await_payload(receive);
-  control(FrameKind::cts, rts.id, id, receive.device_ && rts.bytes > DevicePieces::kBytes ? DevicePieces::kBytes : 0,
-          rts.communicator);
+  const bool in_pieces = receive.device_ && rts.bytes > DevicePieces::kBytes;
+  control({.kind = in_pieces ? FrameKind::cts_pieces : FrameKind::cts,
+           .communicator = rts.communicator,
+           .number = id,
+           .id = rts.id});
 }
 
-void Peer::decline(const FrameHeader& rts) { control(FrameKind::cts, rts.id, 0, 0); }
+void Peer::need_no_more(const FrameHeader& rts) { control({.kind = FrameKind::satisfied, .id = rts.id}); }
 
 void Peer::refuse(const FrameHeader& rts) {
   if (engine_.ends_by_exception()) return;
-  control(FrameKind::cts, rts.id, 0, engine_.failed(rts.communicator) ? 0 : 1);
+  if (engine_.failed(rts.communicator)) return need_no_more(rts);
+  control({.kind = FrameKind::unwanted, .id = rts.id});
 }
 
 void Peer::forget(ReceiveMessage& receive) {
@@ -319,9 +314,9 @@ void Peer::forget(ReceiveMessage& receive) {
   for (Announced& announced : announced_) {
     if (announced.landing.receive == &receive) announced.landing.receive = nullptr;
   }
-  if (fetching_ && fetching_->receive == &receive) {
+  if (reading_ && reading_->receive == &receive) {
     link_->give_up_pull();
-    decline(std::exchange(fetching_, std::nullopt)->rts);
+    need_no_more(std::exchange(reading_, std::nullopt)->rts);
   }
   if (landing_.receive == &receive) {
     landing_.receive = nullptr;
@@ -342,7 +337,7 @@ void Peer::forget(Unexpected& message) {
 void Peer::consumed(std::uint64_t cost) {
   consumed_ += cost;
   if (consumed_ < window_ / 4) return;
-  control(FrameKind::credit, 0, 0, consumed_);
+  control({.kind = FrameKind::credit, .bytes = consumed_});
   consumed_ = 0;
 }
 
@@ -369,7 +364,7 @@ std::optional<std::uint32_t> Peer::number_of(const ReceiveMessage& receive) cons
 }
 
 ReceiveMessage* Peer::take_awaiting(std::uint32_t id) {
-  (void)engine_.device_messages().answered(world_rank_, id);
+  engine_.device_messages().over(world_rank_, id);
   ReceiveMessage* const receive = awaiting(id);
   std::erase_if(awaiting_data_, [&](const auto& entry) { return entry.first == id; });
   if (link_ && awaiting_data_.empty()) link_->await_payload(false);

@@ -21,8 +21,8 @@ class Engine;
 /// Eager: header and payload at once, as long as the receiver has promised memory for it (the window); what the
 /// receiver has consumed comes back as credit. Beyond that, and for long point-to-point messages, rendezvous: the
 /// header asks (rts), the posted receive answers (cts), the payload goes straight to its place (data). Where the link
-/// can pull, or the payload lies in a buffer that the receiver maps, the rts says where; the receiver fetches it and
-/// answers that it needs no more; and so where it lies on a device (`DeviceMessages`). What it fetched counts if the
+/// can pull, or the payload lies in a buffer that the receiver maps, the rts says where; the receiver reads it there
+/// and answers that it needs no more; and so where it lies on a device (`DeviceMessages`). What it read counts if the
 /// sender had not taken it back meanwhile, of which the ticket in the rts tells. A short message that lies there is
 /// announced in its turn, and follows once it has been copied to the host (late): to the receiver an eager message that
 /// is long in coming. Collectives know both sides' schedule and are eager up to a few times that length. So the stream
@@ -49,7 +49,7 @@ class Peer final : public Sink {
   /// Sends `bye` behind everything else, once. After an error the others wait for the hub's word on what it was.
   void leave(bool after_error);
 
-  std::size_t poll() { return link_->poll(*this) + (fetching_ ? go_on_fetching() : 0); }
+  std::size_t poll() { return link_->poll(*this) + (reading_ ? go_on_reading() : 0); }
   /// A poll may bring something that somebody waits for.
   bool awaited() const noexcept { return expected_ > 0 || (link_ && link_->wants_write()); }
   void expect(int change) noexcept { expected_ += change; }
@@ -72,7 +72,7 @@ class Peer final : public Sink {
   bool send_now(EagerHeader header, std::span<const std::byte> payload);
   void take_back(SendMessage& message);
   /// What lay on a device when its receiver was ready is here now.
-  void send_fetched(SendMessage& message, std::span<const std::byte> payload);
+  void send_from_host(SendMessage& message, std::span<const std::byte> payload);
   void send_piece(Outgoing& piece) { transmit(piece); }
 
   // For receives.
@@ -88,7 +88,7 @@ class Peer final : public Sink {
   void request(ReceiveMessage& receive, const FrameHeader& rts);
   /// The payload may come.
   void clear(ReceiveMessage& receive, const FrameHeader& rts);
-  void decline(const FrameHeader& rts);
+  void need_no_more(const FrameHeader& rts);
   /// Nobody will receive it: its communicator is gone here. Of one that has failed the sender hears the cause itself.
   void refuse(const FrameHeader& rts);
   void forget(ReceiveMessage& receive);
@@ -97,8 +97,8 @@ class Peer final : public Sink {
   /// The place of a payload that is still to come is gone.
   void forget(Unexpected& message);
   /// What has come in the slot `number` - 1 is out of the way; 0: the oldest piece in no slot.
-  void taken(std::uint32_t number) { control(FrameKind::taken, 0, number, 0); }
-  void tell_of_slots(std::uint32_t number) { control(FrameKind::slots, 0, number, 0); }
+  void taken(std::uint32_t number) { control({.kind = FrameKind::taken, .number = number}); }
+  void tell_of_slots(std::uint32_t number) { control({.kind = FrameKind::slots, .number = number}); }
   /// What an offer of the memory of a device tells. Like the link's own, where that has any.
   std::uint32_t device_ticket() const noexcept;
   /// No message that the other side has offered since then has been taken back: what a device has copied till now was
@@ -150,7 +150,7 @@ class Peer final : public Sink {
   };
 
   /// A message of which the sender still writes a part to its place.
-  struct Fetching {
+  struct Reading {
     ReceiveMessage* receive;
     FrameHeader rts;
   };
@@ -166,14 +166,13 @@ class Peer final : public Sink {
   void announce(SendMessage& message);
   std::size_t eager_limit(const SendMessage& message) const;
   void offer(SendMessage& message) const;
-  Link::Pulled fetch(ReceiveMessage& receive, const FrameHeader& rts);
-  void fetched(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled);
-  std::size_t go_on_fetching();
+  Link::Pulled read(ReceiveMessage& receive, const FrameHeader& rts);
+  void after_reading(ReceiveMessage& receive, const FrameHeader& rts, Link::Pulled pulled);
+  std::size_t go_on_reading();
   Link::Pulled told(Link::Pulled pulled);
-  ControlFrame& control_frame(FrameKind kind);
+  ControlFrame& control_frame(const FrameHeader& header);
   void cancel(FrameKind kind, std::uint32_t id, std::uint64_t communicator);
-  void control(FrameKind kind, std::uint32_t id, std::uint32_t number, std::uint64_t bytes,
-               std::uint64_t communicator = 0);
+  void control(const FrameHeader& header);
   Landing land(const FrameHeader& header);
   Landing land_eager(const FrameHeader& header);
   Landing land_late(const FrameHeader& header);
@@ -181,6 +180,7 @@ class Peer final : public Sink {
   void finish(const FrameHeader& header, const Landing& landing);
   void handle(const FrameHeader& header);
   void arrived_rts(const FrameHeader& header);
+  void arrived_answer(const FrameHeader& header);
   void arrived_announce(const FrameHeader& header);
   void arrived_in_slot(const FrameHeader& header);
   void recalled(const FrameHeader& header);
@@ -218,7 +218,7 @@ class Peer final : public Sink {
   std::vector<std::unique_ptr<ControlFrame>> control_frames_;
   std::vector<ControlFrame*> free_control_frames_;
   std::vector<Announced> announced_;
-  std::optional<Fetching> fetching_;
+  std::optional<Reading> reading_;
   Landing landing_;
   std::vector<std::byte> inbox_;  // of a frame about devices
 };

@@ -23,7 +23,7 @@ void Peer::confirm(ReceiveMessage& receive, const FrameHeader& rts) {
 
 void Peer::copied(std::uint32_t id, std::uint32_t receiver_id, std::uint64_t communicator) {
   const bool offered = engine_.device_messages().is_offered(world_rank_, id);
-  (void)engine_.device_messages().answered(world_rank_, id);
+  engine_.device_messages().over(world_rank_, id);
   SendMessage* const message = awaiting_cts(id);
   if (!message) return cancel(FrameKind::cancel, receiver_id, communicator);
   if (!offered || message->state_ != SendMessage::State::awaits_cts) {

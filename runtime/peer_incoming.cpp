@@ -184,24 +184,10 @@ void Peer::handle(const FrameHeader& header) {
   switch (header.kind) {
     case FrameKind::announce: return arrived_announce(header);
     case FrameKind::rts: return arrived_rts(header);
-    case FrameKind::cts: {
-      const auto where = engine_.device_messages().answered(world_rank_, header.id);
-      SendMessage* const found = awaiting_cts(header.id);
-      if (!found) {
-        if (header.number != 0) cancel(FrameKind::cancel, header.number, header.communicator);
-        return;
-      }
-      SendMessage& message = *found;
-      const bool in_pieces = header.number != 0 && header.bytes > 0;
-      if (message.state_ != SendMessage::State::awaits_cts ||
-          (in_pieces && message.whole_.size() <= DevicePieces::kBytes))
-        return reject("it asked for what it had not been offered");
-      forget_cts(header.id);
-      if (header.number == 0) return header.bytes == 0 ? message.complete() : message.refused();
-      message.clear_to_send(header.number);
-      if (message.device_) return engine_.device_messages().begin(message, *this, where);
-      return in_pieces ? engine_.device_pieces().send(message, *this) : transmit(message);
-    }
+    case FrameKind::cts:
+    case FrameKind::cts_pieces:
+    case FrameKind::satisfied:
+    case FrameKind::unwanted: return arrived_answer(header);
     case FrameKind::cancel: {
       ReceiveMessage* const receive = take_awaiting(header.id);
       if (receive && !is_told_why(header)) give_up(*receive);
@@ -228,6 +214,27 @@ void Peer::handle(const FrameHeader& header) {
   reject("it sent a frame of an unknown kind");
 }
 
+void Peer::arrived_answer(const FrameHeader& header) {
+  const bool in_pieces = header.kind == FrameKind::cts_pieces;
+  const bool cleared = header.kind == FrameKind::cts || in_pieces;
+  const auto where = engine_.device_messages().where_to_write(world_rank_, header.id);
+  engine_.device_messages().over(world_rank_, header.id);
+  SendMessage* const message = awaiting_cts(header.id);
+  if (!message) {
+    if (cleared) cancel(FrameKind::cancel, header.number, header.communicator);
+    return;
+  }
+  if (message->state_ != SendMessage::State::awaits_cts ||
+      (in_pieces && message->whole_.size() <= DevicePieces::kBytes))
+    return reject("it asked for what it had not been offered");
+  forget_cts(header.id);
+  if (header.kind == FrameKind::satisfied) return message->complete();
+  if (header.kind == FrameKind::unwanted) return message->refused();
+  message->clear_to_send(header.number);
+  if (message->device_) return engine_.device_messages().begin(*message, *this, where);
+  return in_pieces ? engine_.device_pieces().send(*message, *this) : transmit(*message);
+}
+
 void Peer::arrived_rts(const FrameHeader& header) {
   Group* const group = engine_.find_group(header.communicator);
   if (!group) {
@@ -237,13 +244,13 @@ void Peer::arrived_rts(const FrameHeader& header) {
     return;
   }
   const int source = group->member(world_rank_);
-  if (group->poisoned() || source < 0) return decline(header);
-  if (header.context == FrameHeader::collective && !group->check_call(header, source)) return decline(header);
+  if (group->poisoned() || source < 0) return need_no_more(header);
+  if (header.context == FrameHeader::collective && !group->check_call(header, source)) return need_no_more(header);
   ReceiveMessage* const receive = group->match(header, source);
   if (!receive) {
     group->add_unexpected(header, source).complete = true;
   } else if (receive->refuse(header, source)) {
-    decline(header);
+    need_no_more(header);
   } else {
     receive->source_ = this;
     request(*receive, header);

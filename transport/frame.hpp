@@ -14,18 +14,19 @@ enum class FrameKind : std::uint8_t {
   late,       ///< that header again, and that payload
   recall,     ///< the sender gave up what it announced under `id`; `number` as in a cancel
   rts,        ///< request to send: a message of `bytes` waits at the sender under `id`
-  cts,      ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`, in `communicator`;
-            ///< `bytes` not 0: the payload is to come in pieces. `number` 0: it needs no more of it; `bytes` not 0:
-            ///< nobody will receive it
-  data,     ///< payload of the message whose cts named `id`
-  cancel,   ///< the sender gave up the message that the receiver awaits under `id`; `number` 1: because of a failure
-  credit,   ///< the receiver has consumed `bytes` more of what was sent eagerly
-  bye,      ///< the last frame of a peer that leaves in order; `number` is 1 when it leaves after an error
-  device,   ///< about the memory of devices, between processes of one host: see device_frames.hpp
-  piece,    ///< in place of data: a part of that payload, in order; `number` 1: the last
-  slots,    ///< about memory of both for pieces: `number` 0: it has been passed, 1: it is mapped, 2: it cannot be
-  in_slot,  ///< in place of a piece: it lies in the slot `tag` of that memory
-  taken,    ///< what the slot `number` - 1 had is where it belongs, or thrown away; 0: the oldest piece in no slot
+  cts,        ///< clear to send: the receiver's buffer for the sender's `id` is ready under `number`, in `communicator`
+  cts_pieces,  ///< the same; the payload is to come in pieces
+  satisfied,   ///< the receiver needs no more of the sender's `id`: it has it, or it failed and all know why
+  unwanted,    ///< nobody will receive the sender's `id`
+  data,        ///< payload of the message whose cts named `id`
+  cancel,      ///< the sender gave up the message that the receiver awaits under `id`; `number` 1: because of a failure
+  credit,      ///< the receiver has consumed `bytes` more of what was sent eagerly
+  bye,         ///< the last frame of a peer that leaves in order; `number` is 1 when it leaves after an error
+  device,      ///< about the memory of devices, between processes of one host: see device_frames.hpp
+  piece,       ///< in place of data: a part of that payload, in order; `number` 1: the last
+  slots,       ///< about memory of both for pieces: `number` 0: it has been passed, 1: it is mapped, 2: it cannot be
+  in_slot,     ///< in place of a piece: it lies in the slot `tag` of that memory
+  taken,       ///< what the slot `number` - 1 had is where it belongs, or thrown away; 0: the oldest piece in no slot
 };
 
 /// Every frame starts with this, little-endian on the wire:
@@ -33,7 +34,7 @@ enum class FrameKind : std::uint8_t {
 ///   0 version  1 kind  2 type  3 context   4 tag (u32)       8 communicator (u64)
 ///   16 number (u32)    20 id (u32)        24 bytes (u64)    32 fingerprint of the call (32 bytes)
 struct FrameHeader {
-  static constexpr std::uint8_t kVersion = 2;
+  static constexpr std::uint8_t kVersion = 3;
   enum Context : std::uint8_t { point_to_point, collective };
 
   std::uint8_t version = kVersion;

@@ -63,7 +63,7 @@ struct Sent {
       : payload(bytes, std::byte{5}),
         message(std::in_place, *pair.group, 1, Tag{3}, ElementType::bytes, payload),
         id(pair.link->sent.empty() ? 0 : pair.link->sent.back().id) {}
-  static FrameHeader clear(std::uint32_t id) { return frame(FrameKind::cts, id, 11, kPiece); }
+  static FrameHeader clear(std::uint32_t id) { return frame(FrameKind::cts_pieces, id, 11); }
 
   std::vector<std::byte> payload;
   std::optional<SendMessage> message;

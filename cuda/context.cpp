@@ -1,6 +1,12 @@
 #include "cuda/context.hpp"
 
 namespace rondo::cuda {
+namespace {
+
+/// By the innermost Current of this thread; nullptr: there is none.
+thread_local ContextHandle made_current = nullptr;
+
+}  // namespace
 
 PrimaryContext::PrimaryContext(const Driver& driver, Device device) : driver_(driver), device_(device) {
   driver.must(driver.cuDevicePrimaryCtxRetain, &handle_, device);
@@ -10,24 +16,31 @@ PrimaryContext::PrimaryContext(const Driver& driver, Device device) : driver_(dr
 
 PrimaryContext::~PrimaryContext() { driver_.cuDevicePrimaryCtxRelease(device_); }
 
-Current::Current(const PrimaryContext& context) : driver_(context.driver()) {
+Current::Current(const PrimaryContext& context) : driver_(context.driver()), before_(made_current) {
   const Result result = begin(context);
   if (result != Result::success) driver_.fail(driver_.cuCtxPushCurrent.name, result);
 }
 
-Current::Current(const PrimaryContext& context, std::nothrow_t) noexcept : driver_(context.driver()) {
+Current::Current(const PrimaryContext& context, std::nothrow_t) noexcept
+    : driver_(context.driver()), before_(made_current) {
   (void)begin(context);
 }
 
 Result Current::begin(const PrimaryContext& context) noexcept {
+  is_current_ = before_ == context.handle();
+  if (is_current_) return Result::success;
   const Result result = driver_.cuCtxPushCurrent(context.handle());
   is_current_ = result == Result::success;
-  if (is_current_) driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  if (is_current_) {
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+    made_current = context.handle();
+  }
   return result;
 }
 
 Current::~Current() {
-  if (!is_current_) return;
+  if (!is_current_ || made_current == before_) return;
+  made_current = before_;
   ContextHandle popped = nullptr;
   driver_.cuThreadExchangeStreamCaptureMode(&mode_);
   driver_.cuCtxPopCurrent(&popped);

@@ -29,7 +29,8 @@ class PrimaryContext {
 };
 
 /// Makes a context current on this thread as long as it lives; then what was current before is so again, be it another
-/// context or none. Destroyed by the thread that made it, in the reverse order.
+/// context or none. Destroyed by the thread that made it, in the reverse order. One within another of the same context
+/// takes no call of the driver; so nobody else's code, which might make another context current, runs meanwhile.
 ///
 /// Calls meanwhile are rondo's own: they neither fail nor spoil the graph where the thread, or another, is capturing
 /// streams of its own.
@@ -49,6 +50,7 @@ class [[nodiscard]] Current {
   Result begin(const PrimaryContext& context) noexcept;
 
   const Driver& driver_;
+  const ContextHandle before_;  ///< what the Current around this one made so; nullptr: there is none
   bool is_current_ = false;
   CaptureMode mode_ = CaptureMode::relaxed;  ///< at the end that of before
 };

@@ -129,7 +129,15 @@ bool Copies::lanes_drained() const noexcept {
 }
 
 std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
-  return running_.emplace_back(std::make_shared<Running>(std::move(copy)));
+  const auto running = running_.emplace_back(std::make_shared<Running>(std::move(copy)));
+  try {
+    const Current current(context_);
+    const bool is_ready = !running->copy.ready || running->copy.ready();
+    if (is_ready && running->copy.bytes > 0) queue(*running);
+  } catch (const CudaError&) {
+    fail(*running);
+  }
+  return running;
 }
 
 bool Copies::has_begun(const Running& running) noexcept { return running.queued || running.over; }

@@ -56,7 +56,7 @@ class Copies {
 
     std::size_t bytes = 0;
     int peer = -1;  ///< for errors
-    /// Asked by `poll` until it is true: then the copy is queued. Empty: at once. May throw CudaError.
+    /// Asked by `start`, and by `poll` until it is true: then the copy is queued. Empty: at once. May throw CudaError.
     std::function<bool()> ready;
     /// What the device can do in its place: has a stream wait for the same. False: it cannot now. Empty: never. May
     /// throw CudaError.

@@ -74,6 +74,9 @@ void RankDevice::free_the_rest() noexcept {
 // What is under way.
 
 std::size_t RankDevice::poll() {
+  if (!busy()) return 0;
+  // Once for all that is asked.
+  const cuda::Current current(opened_->context, std::nothrow);
   std::size_t moved = opened_->copies.poll();
   for (std::size_t i = 0; i < opened_->queues.size(); ++i) moved += opened_->queues[i]->copies.poll();
   return moved;
@@ -152,9 +155,11 @@ std::shared_ptr<DeviceBuffer> RankDevice::begin(const DeviceBytes& bytes, const 
       }
       delete over;
     });
+    std::optional<cuda::Current> current;
+    if (opened_) current.emplace(opened_->context);
     buffer->memory = classify(bytes, driver, operation);
     Opened& device = open_for(buffer->memory, driver, operation);
-    const cuda::Current current(device.context);
+    if (!current) current.emplace(device.context);
     check_stream(bytes.stream, operation);
     buffer->address = cuda::address_of(bytes.data);
     buffer->bytes = bytes.size;
@@ -191,9 +196,15 @@ void RankDevice::check_stream(CudaStream stream, const char* operation) const {
                             captured));
 }
 
+cuda::PointerFacts RankDevice::facts_of(const cuda::Driver& driver, cuda::Address address) const {
+  if (!opened_) return cuda::classify_anywhere(driver, address);
+  const cuda::Current current(opened_->context);
+  return cuda::classify(driver, address);
+}
+
 cuda::PointerFacts RankDevice::classify(const DeviceBytes& bytes, const cuda::Driver& driver,
                                         const char* operation) const {
-  const cuda::PointerFacts memory = cuda::classify_anywhere(driver, cuda::address_of(bytes.data));
+  const cuda::PointerFacts memory = facts_of(driver, cuda::address_of(bytes.data));
   if (memory.kind == cuda::PointerFacts::Kind::host) {
     throw refusal(Errc::invalid_argument, operation,
                   fmt::format("got a device_span of {} bytes at {:#x}, which is memory of the host: wanted memory of a "

@@ -218,6 +218,7 @@ class RankDevice {
 
  private:
   cuda::Device first_device(const cuda::Driver& driver) const;
+  cuda::PointerFacts facts_of(const cuda::Driver& driver, cuda::Address address) const;
   cuda::PointerFacts classify(const DeviceBytes& bytes, const cuda::Driver& driver, const char* operation) const;
   bool is_due(const DeviceBuffer& buffer) const;
   bool streams_are_late() noexcept;

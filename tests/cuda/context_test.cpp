@@ -53,6 +53,36 @@ TEST_CASE("a context is current as long as it is wanted, and then what was befor
   CHECK(current_context() == nullptr);
 }
 
+TEST_CASE("within another of the same context a Current calls nothing", "[cuda][context]") {
+  static int pushed = 0;
+  static int popped = 0;
+  pushed = popped = 0;
+  Driver counted = driver_under_test();
+  counted.cuCtxPushCurrent.function = +[](ContextHandle context) {
+    ++pushed;
+    return driver_under_test().cuCtxPushCurrent(context);
+  };
+  counted.cuCtxPopCurrent.function = +[](ContextHandle* context) {
+    ++popped;
+    return driver_under_test().cuCtxPopCurrent(context);
+  };
+  const PrimaryContext context(counted, 0);
+  const Stream stream(context);
+  pushed = popped = 0;
+  for (int time = 1; time <= 2; ++time) {
+    {
+      const Current outer(context);
+      CHECK(stream.idle());
+      const Current inner(context, std::nothrow);
+      CHECK(inner);
+      CHECK(popped == time - 1);
+    }
+    CHECK(current_context() == nullptr);
+    CHECK(pushed == time);
+    CHECK(popped == time);
+  }
+}
+
 TEST_CASE("as long as a context is current the thread minds no captures", "[cuda][context]") {
   const Driver& driver = driver_under_test();
   const PrimaryContext context(driver, 0);

@@ -67,7 +67,7 @@ class Allocation final : public Operation {
 };
 
 Error refused(const Group& group, Errc code, const std::string& cause) {
-  return {code, cause, {.rank = group.rank(), .operation = "allocate"}};
+  return {code, cause, group.facts_of("allocate")};
 }
 
 /// Says why it is not shared, where the ranks might have had it so.
@@ -103,7 +103,7 @@ std::shared_ptr<std::byte> allocate_bytes(Communicator& communicator, std::size_
   constexpr std::size_t kMost = std::size_t{1} << 46;
   if (bytes > kMost) {
     throw refused(group, Errc::invalid_argument,
-                  fmt::format("{} bytes for each rank are more than memory can hold: was the count negative?", bytes));
+                  fmt::format("{} bytes for each rank are more than memory can hold", bytes));
   }
   Progress::Entry entry(group.engine().progress());
   group.check();

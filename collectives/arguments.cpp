@@ -11,6 +11,7 @@
 #include <rondo/error.hpp>
 
 #include "runtime/deadline_wait.hpp"
+#include "runtime/message_arguments.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -89,8 +90,8 @@ void Checker::check_root() const {
 /// A negative number that became a count is larger than any buffer.
 void Checker::check_bytes(const char* name, std::size_t count) const {
   if (is_small(count) || count <= largest_count()) return;
-  fail(fmt::format("{} has {} elements of {} bytes, more than memory can hold: was the count negative ({})?", name,
-                   count, call_.element_bytes, static_cast<std::ptrdiff_t>(count)));
+  fail(fmt::format("{} has {} elements of {} bytes, more than memory can hold{}", name, count, call_.element_bytes,
+                   if_negative(count)));
 }
 
 std::string Checker::text(Why why) const {
@@ -113,8 +114,8 @@ Blocks Checker::blocks_of(const char* name, std::span<const std::size_t> counts)
   std::size_t total = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] > largest - total) {
-      fail(fmt::format("{}[{}] is {}, with which the sum is more than memory can hold: was it negative ({})?", name, i,
-                       counts[i], static_cast<std::ptrdiff_t>(counts[i])));
+      fail(fmt::format("{}[{}] is {}, with which the sum is more than memory can hold{}", name, i, counts[i],
+                       if_negative(counts[i])));
     }
     total += counts[i];
   }

@@ -54,10 +54,10 @@ Task CollectiveOperation::on_side_of_others() {
   const auto first = [&](OwnSide side) { return std::find(sides.begin(), sides.end(), side) - sides.begin(); };
   const auto device = first(OwnSide::device), host = first(OwnSide::host), none = std::ssize(sides);
   if (device != none && host != none) {
-    const Error error(
-        Errc::collective_mismatch,
-        fmt::format("rank {} gave memory of a device, rank {} of the host: wanted all of one side", device, host),
-        group().facts_of(call().collective, number()));
+    const Error error(Errc::collective_mismatch,
+                      fmt::format("{} gave memory of a device, {} of the host: wanted all of one side",
+                                  group().name(static_cast<int>(device)), group().name(static_cast<int>(host))),
+                      group().facts_of(call().collective, number()));
     group().report_failure(error);
     throw Error(error);
   }

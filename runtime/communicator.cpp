@@ -128,19 +128,20 @@ void send_in_turn(Progress::Entry& entry, Group& group, int to, Tag tag, Element
 }
 
 Status receive_in_turn(Progress::Entry& entry, Group& group, int from, Tag tag, ElementType type,
-                       std::span<std::byte> data) {
-  ReceiveMessage message(group, from, tag, type, data);
+                       std::span<std::byte> data, const char* operation) {
+  ReceiveMessage message(group, from, tag, type, data, nullptr, operation);
   complete(entry, group, message);
   return message.status();
 }
 
-Status receive(Progress::Entry& entry, Group& group, int from, Tag tag, ElementType type, std::span<std::byte> data) {
+Status receive(Progress::Entry& entry, Group& group, int from, Tag tag, ElementType type, std::span<std::byte> data,
+               const char* operation) {
   if (from != any_source && group.awaits_nothing()) {
     Peer& peer = group.engine().peer(group.world_rank(from));
     const Peer::Received now = peer.receive_soon(header_of(group, tag, type), tag == any_tag, data);
     if (now.there) return {from, now.tag, now.bytes};
   }
-  return receive_in_turn(entry, group, from, tag, type, data);
+  return receive_in_turn(entry, group, from, tag, type, data, operation);
 }
 
 Status status_of(const detail::Unexpected& message) {
@@ -211,7 +212,7 @@ Work Communicator::isend_bytes(std::span<const std::byte> data, ElementType type
   check_buffer(group, data, operation);
   Progress::Entry entry(engine_->progress());
   group.check();
-  return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, data));
+  return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, data, nullptr, operation));
 }
 
 Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType type, int to, Tag tag,
@@ -224,7 +225,8 @@ Work Communicator::isend_device(const detail::DeviceBytes& data, ElementType typ
   Progress::Entry entry(engine_->progress());
   group.check();
   auto device = begin(group, data, to, operation);
-  return Work(engine_, std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, bytes, std::move(device)));
+  return Work(engine_,
+              std::make_unique<MessageWork<SendMessage>>(group, to, tag, type, bytes, std::move(device), operation));
 }
 
 Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType type, int from, Tag tag,
@@ -236,7 +238,8 @@ Work Communicator::irecv_device(const detail::DeviceBytes& data, ElementType typ
   Progress::Entry entry(engine_->progress());
   group.check();
   auto device = begin(group, data, from, operation);
-  return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, bytes, std::move(device)));
+  return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, bytes, std::move(device),
+                                                                     operation));
 }
 
 Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag) {
@@ -245,7 +248,7 @@ Status Communicator::recv_bytes(std::span<std::byte> data, ElementType type, int
   check_buffer(group, data, "recv");
   Progress::Entry entry(engine_->progress());
   group.check();
-  return receive(entry, group, from, tag, type, data);
+  return receive(entry, group, from, tag, type, data, "recv");
 }
 
 Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int from, Tag tag, const char* operation) {
@@ -254,7 +257,7 @@ Work Communicator::irecv_bytes(std::span<std::byte> data, ElementType type, int 
   check_buffer(group, data, operation);
   Progress::Entry entry(engine_->progress());
   group.check();
-  return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, data));
+  return Work(engine_, std::make_unique<MessageWork<ReceiveMessage>>(group, from, tag, type, data, nullptr, operation));
 }
 
 Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType out_type, int to,
@@ -268,9 +271,9 @@ Status Communicator::sendrecv_bytes(std::span<const std::byte> out, ElementType 
   check_apart(group, out, in);
   Progress::Entry entry(engine_->progress());
   group.check();
-  if (send_now(group, to, tag, out_type, out)) return receive(entry, group, from, tag, in_type, in);
-  ReceiveMessage received(group, from, tag, in_type, in);
-  SendMessage sent(group, to, tag, out_type, out);
+  if (send_now(group, to, tag, out_type, out)) return receive(entry, group, from, tag, in_type, in, "sendrecv");
+  ReceiveMessage received(group, from, tag, in_type, in, nullptr, "sendrecv");
+  SendMessage sent(group, to, tag, out_type, out, nullptr, "sendrecv");
   complete(entry, group, received, sent);
   return received.status();
 }
@@ -292,12 +295,11 @@ Status Communicator::probe(int from, Tag tag) {
     return found || group.poisoned() || (peer ? engine_->has_left(*peer) : group.all_others_left());
   };
   const auto wanted = [&] {
-    return fmt::format("from {} with {}", from == any_source ? "any rank" : fmt::format("rank {}", from),
+    return fmt::format("from {} with {}", group.name(from),
                        tag == any_tag ? "any tag" : fmt::format("tag {}", tag.value));
   };
   const detail::BlockedWhile blocked(*engine_, [&] {
-    return detail::BlockedOn{.call = "probe " + wanted() + group.in_world(from),
-                             .ranks = group.in_world(group.sources(from))};
+    return detail::BlockedOn{.call = "probe " + wanted(), .ranks = group.in_world(group.sources(from))};
   });
   const auto& timeout = engine_->settings().timeout;
   const auto deadline = timeout ? std::optional(detail::after(engine_->clock().now(), *timeout)) : std::nullopt;
@@ -307,13 +309,13 @@ Status Communicator::probe(int from, Tag tag) {
   group.check();
   if (found) return status_of(*found);
   if (in_time) {
-    const std::string cause = peer ? fmt::format("rank {} {}", from, peer->cause()) : std::string(kAllOthersLeft);
-    throw Error(Errc::peer_failed, fmt::format("no message {}: {}", wanted(), cause),
-                {.rank = group.rank(), .peer = from, .operation = "probe"});
+    const std::string cause =
+        peer ? fmt::format("{} {}", group.name(from), peer->cause()) : std::string(kAllOthersLeft);
+    throw Error(Errc::peer_failed, fmt::format("no message {}: {}", wanted(), cause), group.facts_of("probe", from));
   }
   throw Error(Errc::timed_out,
               fmt::format("no message {} came within {} (RONDO_TIMEOUT)", wanted(), detail::seconds_text(*timeout)),
-              {.rank = group.rank(), .peer = from, .operation = "probe"});
+              group.facts_of("probe", from));
 }
 
 std::optional<Status> Communicator::iprobe(int from, Tag tag) {
@@ -340,7 +342,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
     if (!group.has(rank)) detail::refuse_rank(group, rank, "subgroup", "member");
     if (named[static_cast<std::size_t>(rank)]) {
       throw Error(Errc::invalid_argument, fmt::format("rank {} is named twice: wanted each rank at most once", rank),
-                  {.rank = group.rank(), .peer = rank, .operation = "subgroup"});
+                  group.facts_of("subgroup", rank));
     }
     named[static_cast<std::size_t>(rank)] = true;
   }

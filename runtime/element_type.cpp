@@ -6,6 +6,8 @@
 #include <rondo/element_type.hpp>
 #include <rondo/error.hpp>
 
+#include "runtime/message_arguments.hpp"
+
 namespace rondo {
 namespace {
 
@@ -48,9 +50,8 @@ static_assert(in_order(), "kTypes is indexed by ElementType");
 std::size_t detail::bytes_of(std::size_t count, std::size_t element_bytes, const char* operation) {
   constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
   if (count <= kMost / element_bytes) return count * element_bytes;
-  throw Error(Errc::invalid_argument,
-              fmt::format("{}: got {} elements of {} bytes, more than memory can hold: was the count negative ({})?",
-                          operation, count, element_bytes, static_cast<std::ptrdiff_t>(count)));
+  throw Error(Errc::invalid_argument, fmt::format("{}: got {} elements of {} bytes, more than memory can hold{}",
+                                                  operation, count, element_bytes, detail::if_negative(count)));
 }
 
 std::size_t element_bytes(ElementType type) noexcept {

@@ -64,8 +64,8 @@ Group& Engine::make_group(std::uint64_t id, std::vector<int> members) {
   if (const auto poison = early_poison_.extract(id)) handle(poison.mapped());
   for (const auto& [rank, cause] : dead_) {
     if (const int member = group.member(rank); member >= 0) {
-      group.poison(Error(Errc::peer_failed, fmt::format("rank {} died: {}", member, cause),
-                         {.rank = group.rank(), .peer = member}));
+      group.poison(
+          Error(Errc::peer_failed, fmt::format("{} died: {}", group.name(member), cause), group.facts_of("", member)));
     }
   }
   return group;
@@ -84,7 +84,7 @@ void Engine::close_group(Group& group) {
   if (group.asked() && std::uncaught_exceptions() == 0) tell_closed(*group.asked());
   if (group.idle()) return;
   group.poison(Error(Errc::not_initialized, "the communicator was destroyed before its operations had finished",
-                     {.rank = group.rank()}));
+                     group.facts_of("")));
   run_ready();
   // What looks at shared memory, or waits for the hub's word, ends later.
   if (!group.idle()) abandoned_groups_.push_back(std::move(closed.mapped()));

@@ -5,6 +5,7 @@
 #include "runtime/connector.hpp"
 #include "runtime/control.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/rank_list.hpp"
 
 // What an engine makes of silence and of bad news: connections that end, the hub's notices, and the clock.
 
@@ -57,8 +58,8 @@ void Engine::peer_dead(int world_rank, const std::string& cause) {
   peer(world_rank).detach(cause);
   if (!dead_.emplace(world_rank, cause).second) return;
   for_groups_with(world_rank, [&](Group& group, int member) {
-    group.poison(Error(Errc::peer_failed, fmt::format("rank {} died: {}", member, cause),
-                       {.rank = group.rank(), .peer = member}));
+    group.poison(
+        Error(Errc::peer_failed, fmt::format("{} died: {}", group.name(member), cause), group.facts_of("", member)));
   });
 }
 
@@ -87,8 +88,8 @@ void Engine::peer_unreachable(int world_rank, const std::string& cause) {
 void Engine::report_cut_off(int world_rank, const char* how, const std::string& cause) {
   for_groups_with(world_rank, [&](Group& group, int member) {
     group.report_failure(Error(Errc::peer_failed,
-                               fmt::format("rank {} {} rank {}: {}", group.rank(), how, member, cause),
-                               {.rank = group.rank(), .peer = member}));
+                               fmt::format("{} {} {}: {}", group.name(group.rank()), how, group.name(member), cause),
+                               group.facts_of("", member)));
   });
 }
 
@@ -130,7 +131,7 @@ void Engine::handle(const Notice& notice) {
     case Notice::Kind::abort:
       failure_seen_ = true;
       for (auto& [id, group] : groups_) {
-        group->poison(Error(notice.code, notice.text, {.rank = group->rank(), .peer = group->member(notice.rank)}));
+        group->poison(Error(notice.code, notice.text, group->facts_of("", group->member(notice.rank))));
       }
       return;
     case Notice::Kind::absent: {
@@ -168,7 +169,7 @@ void Engine::tell_closed(const Notice& stalled) {
   cause.kind = Notice::Kind::failed;
   cause.rank = settings_.rank;
   cause.code = Errc::peer_failed;
-  cause.text = destroyed_text(me->member);
+  cause.text = destroyed_text(member_name(me->member, me->rank));
   cause.awaited.clear();
   control_->tell(cause);
   closed->second.failed = true;

@@ -9,7 +9,9 @@ namespace {
 
 std::string describe(Errc code, const std::string& cause, const Error::Facts& facts) {
   std::string text = "rondo: ";
-  if (facts.rank >= 0) text += fmt::format("rank {}: ", facts.rank);
+  if (facts.rank >= 0) text += fmt::format("rank {}", facts.rank);
+  if (facts.world_rank >= 0) text += fmt::format(" (rank {} of the world)", facts.world_rank);
+  if (facts.rank >= 0) text += ": ";
   if (!facts.operation.empty()) {
     text += facts.operation;
     if (facts.number > 0) text += fmt::format(" #{}", facts.number);

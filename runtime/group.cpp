@@ -8,6 +8,7 @@
 
 #include "runtime/control.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/rank_list.hpp"
 
 namespace rondo::detail {
 namespace {
@@ -19,7 +20,7 @@ std::uint64_t key_of(const FrameHeader& header) {
 
 }  // namespace
 
-std::string destroyed_text(int member) { return fmt::format("rank {} has destroyed the communicator", member); }
+std::string destroyed_text(const std::string& member) { return member + " has destroyed the communicator"; }
 
 Group::Group(Engine& engine, std::uint64_t id, std::vector<int> members)
     : engine_(engine), id_(id), members_(std::move(members)) {
@@ -86,14 +87,22 @@ std::vector<Notice::Awaited> Group::in_world(std::span<const int> members) const
   return awaited;
 }
 
-Error::Facts Group::facts_of(Collective collective, std::uint32_t number, int peer) const {
-  const std::string_view name = collective == Collective::none ? "" : to_string(collective);
-  return {.rank = rank_, .peer = peer, .operation = std::string(name), .number = number};
+Error::Facts Group::facts_of(std::string operation, int peer) const {
+  const int in_world = rank_ < 0 ? rank_ : world_rank(rank_);
+  return {
+      .rank = rank_, .world_rank = in_world == rank_ ? -1 : in_world, .peer = peer, .operation = std::move(operation)};
 }
 
-std::string Group::in_world(int member) const {
-  if (id_ == kWorldId || member == any_source) return {};
-  return fmt::format(" (rank {} of the world)", world_rank(member));
+Error::Facts Group::facts_of(Collective collective, std::uint32_t number, int peer) const {
+  Error::Facts facts = facts_of(std::string(collective == Collective::none ? "" : to_string(collective)), peer);
+  facts.number = number;
+  return facts;
+}
+
+std::string Group::name(std::span<const int> members) const {
+  std::vector<int> world_ranks;
+  for (const int member : members) world_ranks.push_back(world_rank(member));
+  return member_list(members, world_ranks);
 }
 
 bool Group::rest(bool resting) noexcept {
@@ -214,8 +223,8 @@ void Group::report_mismatch(const Operation& mine, int other, const Call& theirs
 
 Error Group::mismatch(std::uint32_t number, const Call& mine, int other, const std::string& theirs) const {
   return Error(Errc::collective_mismatch,
-               fmt::format("the ranks' calls differ: rank {} called {}, rank {} called {}", rank_, to_string(mine),
-                           other, theirs),
+               fmt::format("the ranks' calls differ: {} called {}, {} called {}", name(rank_), to_string(mine),
+                           name(other), theirs),
                facts_of(mine.collective, number, other));
 }
 
@@ -241,10 +250,10 @@ bool Group::check_call(const FrameHeader& header, int source) {
 }
 
 Error Group::more_than_asked(std::uint32_t number, const Call& call, int source) const {
-  return Error(
-      Errc::collective_mismatch,
-      fmt::format("rank {} sent more in {} than rank {} asked for: the counts differ", source, to_string(call), rank_),
-      facts_of(call.collective, number, source));
+  return Error(Errc::collective_mismatch,
+               fmt::format("{} sent more in {} than {} asked for: the counts differ", name(source), to_string(call),
+                           name(rank_)),
+               facts_of(call.collective, number, source));
 }
 
 const Operation* Group::oldest_of_a_thread() const noexcept {
@@ -256,8 +265,8 @@ const Operation* Group::oldest_of_a_thread() const noexcept {
 void Group::report_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted) {
   if (wanted == 0) return report_failure(more_than_asked(mine.number(), mine.call(), source));
   report_failure(Error(Errc::collective_mismatch,
-                       fmt::format("rank {} sent {} bytes where rank {} expected {}: counts differ between ranks",
-                                   source, bytes, rank_, wanted),
+                       fmt::format("{} sent {} bytes where {} expected {}: counts differ between ranks", name(source),
+                                   bytes, name(rank_), wanted),
                        facts_of(mine.call().collective, mine.number(), source)));
 }
 
@@ -315,7 +324,7 @@ void Group::report_failure(const Error& error, std::vector<Notice::Awaited> awai
 
 void Group::report_throw(Collective collective, std::uint32_t number, const std::exception& error) {
   const auto* const own = dynamic_cast<const Error*>(&error);
-  report_failure(Error(Errc::peer_failed, fmt::format("rank {} threw: {}", rank_, own ? own->cause() : error.what()),
+  report_failure(Error(Errc::peer_failed, fmt::format("{} threw: {}", name(rank_), own ? own->cause() : error.what()),
                        facts_of(collective, number, rank_)));
 }
 
@@ -356,13 +365,13 @@ void Group::member_left(int member, const std::string& cause) {
       if (message->operation()) {
         concerned = message->operation();
       } else {
-        message->fail(message->error_of(Errc::peer_failed, fmt::format("rank {} {}", member, cause)));
+        message->fail(message->error_of(Errc::peer_failed, fmt::format("{} {}", name(member), cause)));
       }
     }
     message = following;
   }
   if (!concerned) return;
-  report_failure(Error(Errc::peer_failed, fmt::format("rank {} {}", member, cause),
+  report_failure(Error(Errc::peer_failed, fmt::format("{} {}", name(member), cause),
                        facts_of(concerned->call().collective, concerned->number(), member)));
 }
 

@@ -29,7 +29,7 @@ class Operation;
 struct InOperations;
 
 /// What others hear when they want something of a rank that has destroyed the communicator.
-std::string destroyed_text(int member);
+std::string destroyed_text(const std::string& member);
 
 /// The id of the communicator of all ranks. Those made from it have ids that all their members compute alike.
 inline constexpr std::uint64_t kWorldId = 1;
@@ -52,10 +52,13 @@ class Group {
   int member(int world_rank) const;
   const std::vector<int>& members() const noexcept { return members_; }
   std::vector<Notice::Awaited> in_world(std::span<const int> members) const;
-  /// For an error of a collective; number 0 where it has none yet, `peer` -1 where it is about no other member.
+  /// For an error; `peer` -1 where it is about no other member.
+  Error::Facts facts_of(std::string operation, int peer = -1) const;
+  /// Of a collective; number 0 where it has none yet.
   Error::Facts facts_of(Collective collective, std::uint32_t number, int peer = -1) const;
-  /// " (rank 5 of the world)": which one a member is. Nothing in the world itself, and of any rank.
-  std::string in_world(int member) const;
+  /// "rank 1 (rank 3 of the world)", "ranks 0, 1 (ranks 2, 3 of the world)": which ones members are.
+  std::string name(int member) const { return member == any_source ? "any rank" : name(std::span(&member, 1)); }
+  std::string name(std::span<const int> members) const;
   /// Who may send what is received from there: that member, or for `any_source` all others.
   std::vector<int> sources(int from) const;
 

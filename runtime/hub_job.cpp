@@ -237,24 +237,30 @@ std::string Hub::absence(int asking, const Notice& notice) const {
     if (const Stall* const stall = find_stall(rank, notice.communicator, notice.number)) add(stall->said.awaited);
   }
   std::vector<int> members;
+  std::vector<int> ranks;
   std::string elsewhere;
   for (const auto& [member, rank] : absent) {
+    const std::string name = member_name(member, rank);
     members.push_back(member);
+    ranks.push_back(rank);
     const auto& stalls = members_[static_cast<std::size_t>(rank)].stalls;
     const auto waits = std::find_if(stalls.begin(), stalls.end(), [](const auto& at) { return !at.second.given_up; });
     const std::string call = waits == stalls.end() ? call_of(rank) : "";
-    if (!call.empty()) elsewhere += fmt::format("; rank {} waits in {}", member, call);
+    if (!call.empty()) elsewhere += fmt::format("; {} waits in {}", name, call);
     if (!call.empty() || stalls.empty()) continue;
     const auto here = stalls.find(notice.communicator);
     const bool done = here != stalls.end() && here->second.said.number > notice.number;
     const auto& [communicator, stall] = done ? *here : waits != stalls.end() ? *waits : *stalls.begin();
-    elsewhere += fmt::format("; rank {} {}{} {} #{}{}", member, done ? "is done with it and " : "",
+    elsewhere += fmt::format("; {} {}{} {} #{}{}", name, done ? "is done with it and " : "",
                              stall.given_up ? "gave up" : "waits in", to_string(stall.said.call), stall.said.number,
                              communicator == notice.communicator ? "" : " of another communicator");
-    if (done) members.pop_back();
+    if (!done) continue;
+    members.pop_back();
+    ranks.pop_back();
   }
   if (members.empty()) return elsewhere;
-  return fmt::format("; {} {} not come to it{}", rank_list(members), members.size() > 1 ? "have" : "has", elsewhere);
+  return fmt::format("; {} {} not come to it{}", member_list(members, ranks), members.size() > 1 ? "have" : "has",
+                     elsewhere);
 }
 
 void Hub::take_goodbye(int rank) {

@@ -356,6 +356,13 @@ Identity identify(const InitOptions& options, const Config& config, const Enviro
                     "RONDO_SIZE",
                     to_string(method.point)));
   }
+  const bool is_told_where =
+      !config.master_addr.empty() || config.master_port != 0 || (seen.get("MASTER_ADDR") && seen.get("MASTER_PORT"));
+  if (identity.source == "alone" && is_told_where) {
+    seen.reject(
+        "a meeting point is given, and not who this process is: wanted RANK and WORLD_SIZE, or RONDO_RANK and "
+        "RONDO_SIZE");
+  }
   if (method.from_environment) {
     identity.meeting = meeting_of(identity, config, seen, process);
   } else if (identity.size > 1) {

@@ -173,8 +173,26 @@ JobKey read_job_key(const std::string& path) {
   return *key;
 }
 
+namespace {
+
+/// What is in a meeting file; no file of somebody else is taken for one, and emptied.
+std::string read_note(int file, const std::string& path) {
+  const std::string content = read_all(file);
+  const std::string_view head = std::string_view(content).substr(0, kNoteHead.size());
+  if (kNoteHead.starts_with(head)) return content;
+  reject(
+      fmt::format("meeting file {}: got a file with something else in it, wanted none, an empty one, or that of an "
+                  "earlier job",
+                  printable(path)));
+}
+
+}  // namespace
+
 MeetingFile::MeetingFile(const std::string& path) : file_(open_private(path, O_RDWR | O_CREAT, "meeting file")) {
-  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) return;
+  if (::flock(file_.get(), LOCK_EX | LOCK_NB) == 0) {
+    read_note(file_.get(), path);
+    return;
+  }
   const int error = errno;
   file_.reset();
   if (error != EWOULDBLOCK)
@@ -201,7 +219,7 @@ void MeetingFile::write(const MeetingNote& note) {
 std::optional<MeetingNote> read_meeting_file(const std::string& path) {
   const Descriptor file = open_private(path, O_RDONLY, "meeting file");
   if (!file) return std::nullopt;
-  const std::string content = read_all(file.get());
+  const std::string content = read_note(file.get(), path);
   std::string_view rest = content;
   if (!rest.starts_with(kNoteHead)) return std::nullopt;
   rest.remove_prefix(kNoteHead.size());

@@ -18,8 +18,8 @@ std::uint64_t collective_key(const Operation& operation, std::uint32_t lane) {
 
 }  // namespace
 
-Message::Message(Group& group, Operation* operation, int peer_rank)
-    : group_(group), operation_(operation), peer_rank_(peer_rank) {
+Message::Message(Group& group, Operation* operation, int peer_rank, const char* called)
+    : group_(group), operation_(operation), peer_rank_(peer_rank), called_(called) {
   group_.add(*this);
 }
 
@@ -49,7 +49,7 @@ std::exception_ptr Message::error_of(Errc code, const std::string& what) const {
 }
 
 Error::Facts Message::facts() const {
-  if (!operation_) return {.rank = group_.rank(), .peer = peer_rank_, .operation = called()};
+  if (!operation_) return group_.facts_of(called_, peer_rank_);
   return group_.facts_of(operation_->call().collective, operation_->number(), peer_rank_);
 }
 
@@ -60,8 +60,7 @@ void Message::expect_from(Peer& peer) {
 }
 
 BlockedOn Message::blocked_on() const {
-  return {.call = fmt::format("{} {}{}", called(), describe(), group_.in_world(peer_rank_)),
-          .ranks = group_.in_world(unmatched())};
+  return {.call = fmt::format("{} {}", called_, describe()), .ranks = group_.in_world(unmatched())};
 }
 
 std::exception_ptr timed_out(const Message& message) {
@@ -82,8 +81,8 @@ FrameHeader header_of(const Group& group, Tag tag, ElementType type, std::size_t
 }
 
 SendMessage::SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> bytes,
-                         std::shared_ptr<DeviceBuffer> device)
-    : Message(group, nullptr, to),
+                         std::shared_ptr<DeviceBuffer> device, const char* called)
+    : Message(group, nullptr, to, called),
       peer_(&group.engine().peer(group.world_rank(to))),
       whole_(bytes),
       device_(std::move(device)) {
@@ -132,7 +131,7 @@ void SendMessage::clear_to_send(std::uint32_t receiver_id) {
 }
 
 void SendMessage::refused() {
-  const std::string what = destroyed_text(peer_rank_);
+  const std::string what = destroyed_text(group_.name(peer_rank_));
   if (operation_) return group_.report_failure(Error(Errc::peer_failed, what, facts()));
   fail(error_of(Errc::peer_failed, what));
 }
@@ -166,28 +165,29 @@ std::vector<int> SendMessage::unmatched() const {
 }
 
 std::string SendMessage::describe() const {
-  return fmt::format("{} bytes to rank {} with tag {}", whole_.size(), peer_rank_, header.tag);
+  return fmt::format("{} bytes to {} with tag {}", whole_.size(), group_.name(peer_rank_), header.tag);
 }
 
 std::string SendMessage::missing() const {
   if (state_ == State::copying) return "the device did not copy it";
   const bool reached = peer_->connected() || peer_rank_ == group_.rank();
-  return reached ? "not received" : "no connection was made";
+  return reached ? "not received" : "no connection was made, for which both must be in a call of rondo,";
 }
 
 std::string SendMessage::advice() const {
-  if (peer_rank_ == group_.rank()) return "; to itself a rank sends by sendrecv or isend";
+  const bool waited = std::string_view(called_) == "send";
+  if (peer_rank_ == group_.rank()) return waited ? "; to itself a rank sends by sendrecv or isend" : "";
   if (!peer_->connected() || state_ == State::copying) return "";
   if (peer_->held_back(*this))
     return "; what was sent before is not received, and takes this rank's share of RONDO_UNEXPECTED_BYTES";
-  return fmt::format("; if rank {} sends first too, use sendrecv or isend", peer_rank_);
+  return waited ? fmt::format("; if {} sends first too, use sendrecv or isend", group_.name(peer_rank_)) : "";
 }
 
 // Receives.
 
 ReceiveMessage::ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer,
-                               std::shared_ptr<DeviceBuffer> device)
-    : Message(group, nullptr, from), buffer_(buffer), device_(std::move(device)), type_(type), key_(tag.value) {
+                               std::shared_ptr<DeviceBuffer> device, const char* called)
+    : Message(group, nullptr, from, called), buffer_(buffer), device_(std::move(device)), type_(type), key_(tag.value) {
   if (tag == any_tag) key_mask_ = 0;
   group.engine().progress().habits().expect(buffer.size());
   post();
@@ -262,17 +262,16 @@ bool ReceiveMessage::refuse(const FrameHeader& header, int source) {
   if (sent_type != type_ && sent_type != ElementType::bytes && type_ != ElementType::bytes) {
     complete(std::make_exception_ptr(
         Error(Errc::type_mismatch,
-              fmt::format("message from rank {} with tag {}: got elements of type {}, wanted {}", source, header.tag,
-                          to_string(sent_type), to_string(type_)),
+              fmt::format("message from {} with tag {}: got elements of type {}, wanted {}", group_.name(source),
+                          header.tag, to_string(sent_type), to_string(type_)),
               facts())));
     return true;
   }
   if (header.bytes <= buffer_.size()) return false;
-  complete(
-      std::make_exception_ptr(Error(Errc::truncated,
-                                    fmt::format("message from rank {} with tag {}: got {} bytes, wanted at most {}",
-                                                source, header.tag, header.bytes, buffer_.size()),
-                                    facts())));
+  complete(std::make_exception_ptr(Error(Errc::truncated,
+                                         fmt::format("message from {} with tag {}: got {} bytes, wanted at most {}",
+                                                     group_.name(source), header.tag, header.bytes, buffer_.size()),
+                                         facts())));
   return true;
 }
 
@@ -286,8 +285,9 @@ std::byte* ReceiveMessage::place(std::size_t bytes) {
   try {
     scratch_ = group_.engine().take_scratch(buffer_.size());
   } catch (const std::bad_alloc&) {
-    fail(std::make_exception_ptr(Error(
-        Errc::system, fmt::format("no memory for the {} bytes that rank {} sent", bytes, status_.source), facts())));
+    fail(std::make_exception_ptr(
+        Error(Errc::system, fmt::format("no memory for the {} bytes that {} sent", bytes, group_.name(status_.source)),
+              facts())));
   }
   return scratch_;
 }
@@ -361,14 +361,14 @@ Error::Facts ReceiveMessage::facts() const {
 }
 
 std::string ReceiveMessage::describe() const {
-  std::string text = peer_rank_ == any_source ? "from any rank" : fmt::format("from rank {}", peer_rank_);
+  const std::string text = "from " + group_.name(peer_rank_);
   return key_mask_ == 0 ? text + " with any tag" : text + fmt::format(" with tag {}", static_cast<std::uint32_t>(key_));
 }
 
 std::string ReceiveMessage::missing() const {
   if (state_ == State::posted) return "no such message came";
   if (state_ == State::copying || state_ == State::storing) return "the device did not copy it";
-  return fmt::format("rank {} announced it, its payload did not come", status_.source);
+  return group_.name(status_.source) + " announced it, its payload did not come";
 }
 
 }  // namespace rondo::detail

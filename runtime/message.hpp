@@ -69,7 +69,8 @@ class Message : public ListNode<Message, InGroup> {
   virtual std::string advice() const { return {}; }
 
  protected:
-  Message(Group& group, Operation* operation, int peer_rank);
+  /// `called`: what the caller called, for a message of no collective.
+  Message(Group& group, Operation* operation, int peer_rank, const char* called = "");
   virtual ~Message();
 
   void complete(std::exception_ptr error = nullptr);
@@ -78,12 +79,12 @@ class Message : public ListNode<Message, InGroup> {
   virtual void withdraw() noexcept = 0;
   /// Members without whose call nothing moves.
   virtual std::vector<int> unmatched() const { return {}; }
-  /// "send" or "recv", where it belongs to no collective.
-  virtual const char* called() const noexcept { return ""; }
 
   Group& group_;
   Operation* const operation_;  // nullptr: point to point
   const int peer_rank_;         // in the group; any_source
+  const char* const called_;
+
  private:
   Peer* expected_from_ = nullptr;
   bool done_ = false;
@@ -102,7 +103,7 @@ class SendMessage final : public Message, public Outgoing {
  public:
   /// The payload of a message that has a `device` lies there: its address is not the host's.
   SendMessage(Group& group, int to, Tag tag, ElementType type, std::span<const std::byte> payload,
-              std::shared_ptr<DeviceBuffer> device = nullptr);
+              std::shared_ptr<DeviceBuffer> device = nullptr, const char* called = "send");
   SendMessage(Operation& operation, int to, std::uint32_t lane, std::span<const std::byte> payload);
   ~SendMessage() override;
 
@@ -133,7 +134,6 @@ class SendMessage final : public Message, public Outgoing {
   static void sent(Outgoing& frame) noexcept;
   void withdraw() noexcept override;
   std::vector<int> unmatched() const override;
-  const char* called() const noexcept override { return "send"; }
   void clear_to_send(std::uint32_t receiver_id);
   void refused();
 
@@ -154,7 +154,7 @@ struct Fold {
 class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InMatcher> {
  public:
   ReceiveMessage(Group& group, int from, Tag tag, ElementType type, std::span<std::byte> buffer,
-                 std::shared_ptr<DeviceBuffer> device = nullptr);
+                 std::shared_ptr<DeviceBuffer> device = nullptr, const char* called = "recv");
   ReceiveMessage(Operation& operation, int from, std::uint32_t lane, std::span<std::byte> buffer);
   ReceiveMessage(Operation& operation, int from, std::uint32_t lane, const Fold& fold);
   ~ReceiveMessage() override;
@@ -194,7 +194,6 @@ class ReceiveMessage final : public Message, public ListNode<ReceiveMessage, InM
   void post();
   void withdraw() noexcept override;
   std::vector<int> unmatched() const override;
-  const char* called() const noexcept override { return "recv"; }
   /// The matched message does not fit: completes with the reason. False: it fits.
   bool refuse(const FrameHeader& header, int source);
   std::size_t missing_bytes() const noexcept { return status_.bytes - arrived_; }

@@ -10,30 +10,36 @@
 
 namespace rondo::detail {
 
+std::string if_negative(std::size_t count) {
+  const auto number = static_cast<std::ptrdiff_t>(count);
+  return number < 0 ? fmt::format(": was it negative ({})?", number) : "";
+}
+
 void refuse_rank(const Group& group, int rank, const char* operation, const char* what) {
+  const bool alone = group.id() == kWorldId && group.size() == 1;
   throw Error(Errc::invalid_argument,
-              fmt::format("{} rank {} is not in the communicator: wanted 0 to {}", what, rank, group.size() - 1),
-              {.rank = group.rank(), .peer = rank, .operation = operation});
+              fmt::format("{} rank {} is not in the communicator: wanted 0 to {}{}", what, rank, group.size() - 1,
+                          alone ? ", in a world of 1; rondo-run -n N starts N ranks" : ""),
+              group.facts_of(operation, rank));
 }
 
 void refuse_destination(const Group& group, int rank, const char* operation) {
   if (rank != any_source) refuse_rank(group, rank, operation, "destination");
   throw Error(Errc::invalid_argument, "a message needs a rank that it goes to: any_source is for receives",
-              {.rank = group.rank(), .peer = rank, .operation = operation});
+              group.facts_of(operation, rank));
 }
 
 void refuse_any_tag(const Group& group, const char* operation) {
   throw Error(Errc::invalid_argument, "a message needs a tag of its own: any_tag is for receives",
-              {.rank = group.rank(), .operation = operation});
+              group.facts_of(operation));
 }
 
 void refuse_buffer(const Group& group, std::span<const std::byte> data, const char* operation) {
   const std::string cause =
       data.data() == nullptr
           ? fmt::format("the buffer of {} bytes is at no address (nullptr)", data.size())
-          : fmt::format("the buffer has {} bytes, more than memory can hold: was the count negative ({} bytes)?",
-                        data.size(), static_cast<std::ptrdiff_t>(data.size()));
-  throw Error(Errc::invalid_argument, cause, {.rank = group.rank(), .operation = operation});
+          : fmt::format("the buffer has {} bytes, more than memory can hold{}", data.size(), if_negative(data.size()));
+  throw Error(Errc::invalid_argument, cause, group.facts_of(operation));
 }
 
 void check_apart(const Group& group, std::span<const std::byte> out, std::span<const std::byte> in) {
@@ -46,7 +52,7 @@ void check_apart(const Group& group, std::span<const std::byte> out, std::span<c
               fmt::format("out and in overlap by {} bytes (out: {} bytes at {:#x}, in: {} bytes at {:#x}), wanted no "
                           "overlap",
                           end - begin, out.size(), out_begin, in.size(), in_begin),
-              {.rank = group.rank(), .operation = "sendrecv"});
+              group.facts_of("sendrecv"));
 }
 
 }  // namespace rondo::detail

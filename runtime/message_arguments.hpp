@@ -10,6 +10,9 @@
 
 namespace rondo::detail {
 
+/// ": was it negative (-3)?", where such a number became this count.
+std::string if_negative(std::size_t count);
+
 [[noreturn]] void refuse_rank(const Group& group, int rank, const char* operation, const char* what);
 [[noreturn]] void refuse_destination(const Group& group, int rank, const char* operation);
 [[noreturn]] void refuse_any_tag(const Group& group, const char* operation);

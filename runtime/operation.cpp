@@ -109,15 +109,15 @@ void Operation::expire(Time now) {
   facts.elapsed = now - started_;
   group_.report_failure(
       Error(Errc::timed_out,
-            fmt::format("rank {} gave up {}", group_.rank(), describe(timeout_.value_or(now - started_))),
+            fmt::format("{} gave up {}", group_.name(group_.rank()), describe(timeout_.value_or(now - started_))),
             std::move(facts)),
       group_.in_world(awaited()));
 }
 
 void Operation::abandon() {
-  group_.report_failure(Error(
-      Errc::peer_failed, fmt::format("rank {} gave up the operation: an exception unwound its caller", group_.rank()),
-      group_.facts_of(call_.collective, number_, group_.rank())));
+  group_.report_failure(Error(Errc::peer_failed,
+                              group_.name(group_.rank()) + " gave up the operation: an exception unwound its caller",
+                              group_.facts_of(call_.collective, number_, group_.rank())));
 }
 
 std::vector<int> Operation::awaited() const {
@@ -134,7 +134,7 @@ std::vector<int> Operation::awaited() const {
 std::string Operation::describe(Duration waited) const {
   const auto members = awaited();
   return fmt::format("{} #{}: waiting {}{}", to_string(call_), number_, seconds_text(waited),
-                     members.empty() ? "" : " for " + rank_list(members));
+                     members.empty() ? "" : " for " + group_.name(members));
 }
 
 // Among those that have come to it, it may be under way; who has not, it says itself.

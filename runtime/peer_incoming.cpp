@@ -66,8 +66,9 @@ bool Peer::keeps(Unexpected& message, std::size_t bytes) {
     return false;
   }
   const int source = message.source;
-  const Error error(Errc::system, fmt::format("rank {} has {} that rank {} sent", group->rank(), what, source),
-                    {.rank = group->rank(), .peer = source});
+  const Error error(Errc::system,
+                    fmt::format("{} has {} that {} sent", group->name(group->rank()), what, group->name(source)),
+                    group->facts_of("", source));
   if (message.claimed_by) message.claimed_by->fail(std::make_exception_ptr(error));
   group->drop_unexpected(message);
   group->report_failure(error);
@@ -107,9 +108,9 @@ Peer::Landing Peer::land(const FrameHeader& header) {
   const std::uint64_t missing = receive->missing_bytes();
   // What a collective receives it may combine, all at once.
   if (last ? header.bytes == missing : header.bytes < missing && !receive->operation()) return {receive, nullptr};
-  receive->fail(std::make_exception_ptr(
-      Error(Errc::protocol, fmt::format("rank {} announced {} bytes and sent {}", receive->status().source,
-                                        receive->status().bytes, receive->arrived_ + header.bytes))));
+  receive->fail(std::make_exception_ptr(Error(
+      Errc::protocol, fmt::format("{} announced {} bytes and sent {}", receive->group().name(receive->status().source),
+                                  receive->status().bytes, receive->arrived_ + header.bytes))));
   return {};
 }
 

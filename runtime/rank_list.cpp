@@ -1,5 +1,6 @@
 #include "runtime/rank_list.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 #include <fmt/format.h>
@@ -16,6 +17,12 @@ std::string rank_list(std::span<const int> ranks) {
     first = last + 1;
   }
   return text;
+}
+
+std::string member_list(std::span<const int> members, std::span<const int> world_ranks) {
+  const std::string text = rank_list(members);
+  return std::ranges::equal(members, world_ranks) ? text
+                                                  : fmt::format("{} ({} of the world)", text, rank_list(world_ranks));
 }
 
 }  // namespace rondo::detail

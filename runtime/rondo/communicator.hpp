@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -62,7 +63,7 @@ class RONDO_EXPORT Communicator {
   /// Throws Errc::timed_out at the deadline (RONDO_TIMEOUT): two ranks that both `send` first wait for each other.
   template <typename T, std::size_t N>
   void send(std::span<T, N> data, int to, Tag tag = Tag{0}) {
-    send_bytes(std::as_bytes(data), type_of<T>(), to, tag);
+    send_bytes(bytes_of(data, "send"), type_of<T>(), to, tag);
   }
   template <typename T, std::size_t N>
   [[nodiscard]] Work isend(std::span<T, N> data, int to, Tag tag = Tag{0}) {
@@ -74,7 +75,7 @@ class RONDO_EXPORT Communicator {
   /// any source: all others have), Errc::timed_out.
   template <typename T, std::size_t N>
   Status recv(std::span<T, N> data, int from, Tag tag = Tag{0}) {
-    return recv_bytes(std::as_writable_bytes(data), type_of<T>(), from, tag);
+    return recv_bytes(bytes_of(data, "recv"), type_of<T>(), from, tag);
   }
   template <typename T, std::size_t N>
   [[nodiscard]] Work irecv(std::span<T, N> data, int from, Tag tag = Tag{0}) {
@@ -84,7 +85,8 @@ class RONDO_EXPORT Communicator {
   /// Sends and receives at once, so that neighbours can exchange without a deadlock.
   template <typename T, std::size_t N, typename U, std::size_t M>
   Status sendrecv(std::span<T, N> out, int to, std::span<U, M> in, int from, Tag tag = Tag{0}) {
-    return sendrecv_bytes(std::as_bytes(out), type_of<T>(), to, std::as_writable_bytes(in), type_of<U>(), from, tag);
+    return sendrecv_bytes(bytes_of(out, "sendrecv"), type_of<T>(), to, bytes_of(in, "sendrecv"), type_of<U>(), from,
+                          tag);
   }
 
   // The same with elements in the memory of a device, on either side or on both. A send reads, and a receive writes,
@@ -181,9 +183,17 @@ class RONDO_EXPORT Communicator {
   }
 
   // `operation` is what the caller called.
+
+  /// Of no more elements than memory can hold.
+  template <typename T, std::size_t N>
+  static auto bytes_of(std::span<T, N> data, const char* operation) {
+    using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+    if (data.size() > std::size_t{PTRDIFF_MAX} / sizeof(T)) detail::bytes_of(data.size(), sizeof(T), operation);
+    return std::span<Byte>(reinterpret_cast<Byte*>(data.data()), data.size() * sizeof(T));
+  }
   template <typename T, std::size_t N>
   Work start_send(std::span<T, N> data, int to, Tag tag, const char* operation) {
-    return isend_bytes(std::as_bytes(data), type_of<T>(), to, tag, operation);
+    return isend_bytes(bytes_of(data, operation), type_of<T>(), to, tag, operation);
   }
   template <typename T>
   Work start_send(device_span<T> data, int to, Tag tag, const char* operation) {
@@ -196,7 +206,7 @@ class RONDO_EXPORT Communicator {
   }
   template <typename T, std::size_t N>
   Work start_recv(std::span<T, N> data, int from, Tag tag, const char* operation) {
-    return irecv_bytes(std::as_writable_bytes(data), type_of<T>(), from, tag, operation);
+    return irecv_bytes(bytes_of(data, operation), type_of<T>(), from, tag, operation);
   }
   template <typename T>
   Work start_recv(device_span<T> data, int from, Tag tag, const char* operation) {

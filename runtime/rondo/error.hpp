@@ -42,6 +42,7 @@ class RONDO_EXPORT Error : public std::runtime_error {
   /// Facts about the operation that failed; -1 and empty where they do not apply.
   struct Facts {
     int rank = -1;               ///< who reports, in the communicator of the operation
+    int world_rank = -1;         ///< that rank in the world, where it has another number there
     int peer = -1;               ///< the other side
     std::string operation = {};  ///< "all_reduce", "recv", ...
     std::uint64_t number = 0;    ///< of the operation on its communicator

@@ -114,7 +114,7 @@ TEST_CASE("a negative count is told as such", "[collectives][arguments]") {
   Memory m;
   CollectiveCall negative = in_place(Collective::all_reduce, m.at(0, 1));
   negative.out_count = static_cast<std::size_t>(-1);
-  CHECK_THAT(complaint(std::move(negative)), Catch::Matchers::ContainsSubstring("was the count negative (-1)?"));
+  CHECK_THAT(complaint(std::move(negative)), Catch::Matchers::ContainsSubstring("was it negative (-1)?"));
 
   const Counts counts{1, static_cast<std::size_t>(-2), 3, 4};
   CHECK_THAT(complaint(detail::by_counts(call(Collective::gather, m.at(0, 1), {}, 0), counts)),

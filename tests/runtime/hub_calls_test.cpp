@@ -145,6 +145,8 @@ TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runti
   job.start();
   const auto broadcast = rondo::Collective::broadcast;
   // What the communicator calls 10 is rank 0 of the world, and so on.
+  const std::string twelve = "rank 12 (rank 2 of the world)", thirteen = "rank 13 (rank 3 of the world)",
+                    absent = "; ranks 12, 13 (ranks 2, 3 of the world) have not come to it";
   job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
   job.ranks[1].tell(stalled(7, broadcast, {{12, 2}, {13, 3}}));
   Notice elsewhere = stalled(2, rondo::Collective::barrier);
@@ -159,21 +161,21 @@ TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runti
     CHECK(notice.kind == Kind::absent);
     CHECK(notice.communicator == 9);
     CHECK(notice.number == 7);
-    CHECK(notice.text == "; ranks 12, 13 have not come to it; rank 13 waits in barrier() #2 of another communicator");
+    CHECK(notice.text == absent + "; " + thirteen + " waits in barrier() #2 of another communicator");
   }
   SECTION("and when they give up") {
     Notice end = failed(9, "it took too long");
     end.number = 7;
     end.awaited = {{11, 1}};
     job.ranks[0].tell(end);
-    CHECK_THAT(told(job.ranks[1]).text, ContainsSubstring("it took too long; ranks 12, 13 have not come"));
+    CHECK_THAT(told(job.ranks[1]).text, ContainsSubstring("it took too long" + absent));
   }
   SECTION("but not the rank that gives up, which may have come too late to count as stuck") {
     Notice end = failed(9, "it took too long");
     end.number = 7;
     end.awaited = {{12, 2}};
     job.ranks[3].tell(end);
-    CHECK(told(job.ranks[0]).text == "it took too long; rank 12 has not come to it");
+    CHECK(told(job.ranks[0]).text == "it took too long; " + twelve + " has not come to it");
   }
   SECTION("also where the absent rank gave up elsewhere a moment ago") {
     job.ranks[3].tell(failed(3, "no luck"));
@@ -186,8 +188,7 @@ TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runti
     CHECK(told(job.ranks[0]).text == "no luck");
     CHECK(told(job.ranks[0]).text == "a marker");
     job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
-    CHECK(told(job.ranks[0]).text ==
-          "; ranks 12, 13 have not come to it; rank 13 gave up barrier() #2 of another communicator");
+    CHECK(told(job.ranks[0]).text == absent + "; " + thirteen + " gave up barrier() #2 of another communicator");
     Notice waits = notice_of(Kind::waits);
     waits.number = 1;
     waits.text = "recv from rank 0";
@@ -196,7 +197,7 @@ TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runti
     CHECK(told(job.ranks[3]).text == "a marker");
     CHECK(told(job.ranks[0]).text == "a marker");
     job.ranks[0].tell(stalled(7, broadcast, {{11, 1}}));
-    CHECK(told(job.ranks[0]).text == "; ranks 12, 13 have not come to it; rank 13 waits in recv from rank 0");
+    CHECK(told(job.ranks[0]).text == absent + "; " + thirteen + " waits in recv from rank 0");
   }
   SECTION("but not who has gone on since") {
     Notice resumed = notice_of(Kind::resumed);
@@ -204,6 +205,6 @@ TEST_CASE("who has not come to a call is told to the ranks stuck in it", "[runti
     job.ranks[3].tell(resumed);
     job.ranks[3].tell(stalled(7, broadcast, {{10, 0}}));
     job.ranks[3].tell(stalled(7, broadcast, {{10, 0}}));
-    CHECK(told(job.ranks[3]).text == "; rank 12 has not come to it");
+    CHECK(told(job.ranks[3]).text == "; " + twelve + " has not come to it");
   }
 }

@@ -139,6 +139,19 @@ TEST_CASE("a file that a living rank 0 holds is in use, what it left is not", "[
   CHECK(read_meeting_file(path));
 }
 
+TEST_CASE("no file of somebody else is taken for a meeting file", "[runtime][meeting_point]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "precious";
+  const std::string content = GENERATE(as<std::string>(), "precious\n", "r", "rondo meeting 2\n");
+  write_file(path, content);
+  const bool begins_alike = content == "r";  // as one that was being written
+  CHECK_THAT(rejection([&] { MeetingFile file(path); }), ContainsSubstring(begins_alike ? "" : "something else in it"));
+  if (!begins_alike) CHECK_THAT(rejection([&] { read_meeting_file(path); }), ContainsSubstring("something else in it"));
+  std::ifstream in(path);
+  const std::string now(std::istreambuf_iterator<char>(in), {});
+  CHECK(now == (begins_alike ? "" : content));
+}
+
 TEST_CASE("a meeting file behind a link, or open to others, is refused", "[runtime][meeting_point]") {
   const TemporaryDirectory directory;
   write_file(directory / "target", "");

@@ -46,10 +46,9 @@ std::size_t CollectiveOperation::moved_bytes() const noexcept {
 }
 
 Task CollectiveOperation::on_side_of_others() {
-  constexpr int kRound = 3;  // those of devices come before
   std::vector<OwnSide> sides(static_cast<std::size_t>(group().size()));
   sides[static_cast<std::size_t>(group().rank())] = side_;
-  Task told = exchange(*this, kRound, sides);
+  Task told = exchange(*this, Round::sides, sides);
   co_await told;
   const auto first = [&](OwnSide side) { return std::find(sides.begin(), sides.end(), side) - sides.begin(); };
   const auto device = first(OwnSide::device), host = first(OwnSide::host), none = std::ssize(sides);

@@ -38,7 +38,7 @@ Task DeviceCollective::run(Operation& operation, const Plan& plan, bool in_place
   const DeviceReduction reduction = reduction_for(operation, plan);
   std::vector<DeviceShare> shares(static_cast<std::size_t>(group_.size()));
   shares[static_cast<std::size_t>(group_.rank())] = share(plan, in_place, reduction.kernels != nullptr);
-  Task told = exchange(operation, 0, shares);
+  Task told = exchange(operation, Round::shares, shares);
   co_await told;
   const bool can = std::all_of(shares.begin(), shares.end(), [&](const DeviceShare& share) {
     return share.has_device != 0 && (share.has_kernels != 0 || !reduces(plan.collective));
@@ -63,7 +63,7 @@ Task DeviceCollective::run_by_messages(Operation& operation, const Plan& plan, c
   const bool in_place = shares[rank].in_place != 0;
   std::vector<std::uint8_t> can(shares.size());
   can[rank] = maps_and_is_mapped(plan, shares[rank]) ? 1 : 0;
-  Task told = exchange(operation, 1, can);
+  Task told = exchange(operation, Round::maps, can);
   co_await told;
   done = std::find(can.begin(), can.end(), 0) == can.end();
   if (!done) co_return;

@@ -52,7 +52,7 @@ class OnDevices {
     co_await followed;
     Task recorded = work_.record(own.ready, size_ - 1);
     co_await recorded;
-    Task told = exchange(work_.operation(), 1, verdicts);
+    Task told = exchange(work_.operation(), Round::ready, verdicts);
     co_await told;
     done = std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) { return verdict.can != 0; });
     if (!done) {
@@ -70,7 +70,7 @@ class OnDevices {
       Task marked = work_.record(tickets[index(rank_)], size_ - 1);
       co_await marked;
     }
-    Task finished = exchange(work_.operation(), 2, tickets);
+    Task finished = exchange(work_.operation(), Round::ended, tickets);
     co_await finished;
     work_.give_back(own.ready, size_ - 1);
     for_others([&](int member) { work_.ends_with(member, tickets[index(member)]); });

@@ -50,10 +50,9 @@ Task DeviceStaging::run(Operation& operation, const Plan& plan, const Reduction&
 }
 
 Task DeviceStaging::find_largest_block(Operation& operation, const Plan& plan, std::size_t& largest) const {
-  constexpr int kRound = 4;  // those of devices and of the sides come before
   std::vector<std::uint64_t> all(static_cast<std::size_t>(operation.group().size()));
   all[static_cast<std::size_t>(operation.group().rank())] = std::max(plan.blocks.largest(), plan.recv_blocks.largest());
-  Task told = exchange(operation, kRound, all);
+  Task told = exchange(operation, Round::largest_block, all);
   co_await told;
   largest = *std::max_element(all.begin(), all.end());
 }

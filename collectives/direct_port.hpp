@@ -47,7 +47,7 @@ class DirectPort {
   DirectPort(const DirectPort&) = delete;
   DirectPort& operator=(const DirectPort&) = delete;
   /// Waiting beyond a few looks is done as this operation.
-  void wait_as(Operation& operation) noexcept { operation_ = &operation; }
+  void belongs_to(Operation& operation) noexcept { operation_ = &operation; }
 
   using Done = bool (*)(const DirectPort&, const Step&, int);
   /// Whether the members at the places from `next` to `end` have done something, this rank left out.

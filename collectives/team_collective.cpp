@@ -44,7 +44,7 @@ Task run_in_arena(Operation& operation, Team& team, HostMemory& memory, const Pl
                   DirectPort::Begun begun, bool& done) {
   if (!team.commons.arena()) co_return;
   DirectPort port(operation.group(), team, operation.call(), memory, in_place);
-  port.wait_as(operation);
+  port.belongs_to(operation);
   if (!fits(port, plan)) co_return;
   done = true;
   Task run = run_direct(port, plan, begun);

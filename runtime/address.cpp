@@ -91,28 +91,28 @@ std::vector<int> hosts(std::span<const Address> addresses) {
   return hosts;
 }
 
-std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses) {
-  std::map<std::string_view, Crowd> crowds;
+std::map<std::string_view, Machine> machines(std::span<const Address> addresses) {
+  std::map<std::string_view, Machine> machines;
   std::map<std::string_view, std::string> affinities;  // of all ranks of a kernel together
   for (const Address& address : addresses) {
     const std::string_view kernel = kernel_of(address.host_id);
-    Crowd& crowd = crowds[kernel];
-    crowd.cores = crowd.ranks++ == 0 ? address.cores : std::min(crowd.cores, address.cores);
+    Machine& machine = machines[kernel];
+    machine.cores = machine.ranks++ == 0 ? address.cores : std::min(machine.cores, address.cores);
     std::string& together = affinities[kernel];
     together.resize(std::max(together.size(), address.affinity.size()), '0');
     for (std::size_t core = 0; core < address.affinity.size(); ++core) {
       if (address.affinity[core] == '1') together[core] = '1';
     }
   }
-  for (auto& [kernel, crowd] : crowds) {
+  for (auto& [kernel, machine] : machines) {
     const auto& together = affinities[kernel];
     const auto allowed = static_cast<int>(std::count(together.begin(), together.end(), '1'));
-    if (allowed > 0) crowd.cores = std::min(crowd.cores, allowed);
+    if (allowed > 0) machine.cores = std::min(machine.cores, allowed);
   }
-  return crowds;
+  return machines;
 }
 
-int place_in_crowd(std::span<const Address> addresses, int rank) {
+int place_on_machine(std::span<const Address> addresses, int rank) {
   const auto own = addresses.begin() + rank;
   return static_cast<int>(std::count_if(addresses.begin(), own, [&](const Address& other) {
     return kernel_of(other.host_id) == kernel_of(own->host_id);
@@ -131,7 +131,7 @@ std::vector<int> core_places(std::span<const Address> addresses, int rank) {
 }
 
 bool oversubscribed(std::span<const Address> addresses) {
-  const auto all = crowds(addresses);
+  const auto all = machines(addresses);
   return std::any_of(all.begin(), all.end(), [](const auto& kernel) { return kernel.second.shares_cores(); });
 }
 

@@ -33,17 +33,17 @@ struct Address {
 };
 
 /// The ranks of a machine, and the cores that they have together.
-struct Crowd {
+struct Machine {
   int ranks = 0;
   int cores = 0;
   bool shares_cores() const noexcept { return ranks > cores; }
 };
 /// Of each kernel, by `kernel_of`: ranks in several containers of a machine share its cores, too. Ranks that are each
 /// bound to a core of their own have as many together, ranks bound to the same core have one.
-std::map<std::string_view, Crowd> crowds(std::span<const Address> addresses);
+std::map<std::string_view, Machine> machines(std::span<const Address> addresses);
 
 /// How many of the ranks before this one are of the same kernel.
-int place_in_crowd(std::span<const Address> addresses, int rank);
+int place_on_machine(std::span<const Address> addresses, int rank);
 
 /// Of each rank: its place among those that may run on the same cores as this one, and on no others; -1: it may not.
 /// The rank itself may.

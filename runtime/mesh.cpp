@@ -16,7 +16,7 @@
 #include "runtime/cores.hpp"
 #include "runtime/endpoint.hpp"
 #include "runtime/engine.hpp"
-#include "transport/loopback_link.hpp"
+#include "transport/self_link.hpp"
 #include "transport/shm_offer.hpp"
 #include "transport/socket_link.hpp"
 #include "transport/system_errors.hpp"
@@ -96,7 +96,7 @@ void Mesh::open(const Control& control, Engine& engine) {
   check_same_settings(addresses_);
   engine.agree(oversubscribed(addresses_), hosts(addresses_));
   engine.share_cores(cores_of_affinity(mine_.affinity), core_places(addresses_, identity_.rank));
-  engine.peer(identity_.rank).attach(LoopbackLink::make_self());
+  engine.peer(identity_.rank).attach(std::make_unique<SelfLink>());
 }
 
 HandshakeTerms Mesh::terms(int peer) const {

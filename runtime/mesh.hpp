@@ -40,8 +40,8 @@ class Mesh final : public Connector {
   /// After all have told: from now on connections can be made.
   void open(const Control& control, Engine& engine);
   /// Of this host, then.
-  Crowd crowd() const { return crowds(addresses_).at(kernel_of(mine_.host_id)); }
-  int place_in_crowd() const { return detail::place_in_crowd(addresses_, identity_.rank); }
+  Machine machine() const { return machines(addresses_).at(kernel_of(mine_.host_id)); }
+  int place_on_machine() const { return detail::place_on_machine(addresses_, identity_.rank); }
 
   void connect(int world_rank) override;
   std::size_t poll() override;

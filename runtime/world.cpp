@@ -35,8 +35,8 @@ Engine::Settings engine_settings(const Identity& identity, const Config& config)
 
 namespace {
 
-IdlePolicy idle_policy(const Crowd& crowd, const Config& config) {
-  IdlePolicy idle = IdlePolicy::for_ranks(crowd.ranks, crowd.cores);
+IdlePolicy idle_policy(const Machine& machine, const Config& config) {
+  IdlePolicy idle = IdlePolicy::for_ranks(machine.ranks, machine.cores);
   if (config.spin) {
     idle.spin = idle.least_spin = *config.spin;
     constexpr Duration kMostBetweenLooks = std::chrono::milliseconds(20);
@@ -59,8 +59,8 @@ World::World(const Identity& identity, const Config& config)
   }
   control_.join(mesh_.packed_address(tuning_summary(engine_.settings().tuning)));
   mesh_.open(control_, engine_);
-  engine_.device().local_rank = identity.local_rank.value_or(mesh_.place_in_crowd());
-  engine_.wait_as(idle_policy(mesh_.crowd(), config));
+  engine_.device().local_rank = identity.local_rank.value_or(mesh_.place_on_machine());
+  engine_.wait_as(idle_policy(mesh_.machine(), config));
   engine_.use(control_);
   engine_.use(mesh_);
   std::vector<int> everybody(static_cast<std::size_t>(identity.size));

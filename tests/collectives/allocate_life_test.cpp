@@ -163,6 +163,7 @@ TEST_CASE("more elements than memory can hold are refused", "[collectives][alloc
 TEST_CASE("where there is no memory, shared or not, allocate says so", "[collectives][allocate]") {
   constexpr std::size_t kBytes = std::size_t{1} << 45;
   const bool reversed = GENERATE(false, true);  // in a group whose ranks are not the world's
+  const auto rank_name = [](std::size_t rank) { return "rank " + std::to_string(rank); };
   const auto outcomes = try_ranks(2, [reversed](Communicator& world) {
     Communicator group = world.split(0, reversed ? -world.rank() : 0);
     const auto buffer = rondo::allocate<std::byte>(group, kBytes);
@@ -170,9 +171,10 @@ TEST_CASE("where there is no memory, shared or not, allocate says so", "[collect
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     CHECK(outcomes[rank].code == Errc::system);
     CHECK_THAT(outcomes[rank].error,
-               Catch::Matchers::ContainsSubstring("rank " + std::to_string(reversed ? 1 - rank : rank) +
-                                                  ": allocate: there is no memory of 35184372088832 bytes; nor shared: "
-                                                  "rank 0 could not make 70368744177664 bytes: more than this machine "
-                                                  "has: Cannot allocate memory"));
+               Catch::Matchers::ContainsSubstring(
+                   (reversed ? rank_name(1 - rank) + " (" + rank_name(rank) + " of the world)" : rank_name(rank)) +
+                   ": allocate: there is no memory of 35184372088832 bytes; nor shared: "
+                   "rank 0 could not make 70368744177664 bytes: more than this machine "
+                   "has: Cannot allocate memory"));
   }
 }

@@ -163,10 +163,10 @@ TEST_CASE("ranks meet at an address that the program names", "[process][meeting]
 TEST_CASE("ranks meet by a file, whatever an earlier job left in it", "[process][meeting]") {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/meeting", method = "file://" + path;
-  const std::string before = GENERATE("nothing", "garbage", "the note of a job that was killed");
+  const std::string before = GENERATE("nothing", "a part of a note", "the note of a job that was killed");
   INFO(before);
-  if (before == "garbage") {
-    std::ofstream(path) << "no rank wrote this\n";
+  if (before == "a part of a note") {
+    std::ofstream(path) << "rondo meeting 1\naddress 127.0.0.1:";
     ::chmod(path.c_str(), 0600);
   }
   if (before.starts_with("the note")) {
@@ -175,6 +175,17 @@ TEST_CASE("ranks meet by a file, whatever an earlier job left in it", "[process]
     REQUIRE(file_text(path) != "");
   }
   for (int i = 0; i < 2; ++i) check_met(run_together({by_method(method, 0, 2), by_method(method, 1, 2)}), 2);
+}
+
+TEST_CASE("a file of somebody else is refused by all ranks, and stays as it is", "[process][meeting]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/precious", method = "file://" + path;
+  std::ofstream(path) << "no rank wrote this\n";
+  ::chmod(path.c_str(), 0600);
+  const auto ended = run_together({by_method(method, 0, 2), by_method(method, 1, 2)});
+  INFO(ended.out);
+  CHECK(lines_with(ended.out, "failed with bad_configuration: rondo: meeting file " + path) == 2);
+  CHECK(file_text(path) == "no rank wrote this\n");
 }
 
 TEST_CASE("a rank that never comes is named to those that came", "[process][meeting]") {

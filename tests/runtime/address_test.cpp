@@ -88,7 +88,7 @@ TEST_CASE("ranks share cores where a host has more of them than cores", "[runtim
 TEST_CASE("ranks that are bound to cores have together what each may use", "[runtime][address]") {
   using Ranks = std::vector<Address>;
   const auto bound = [](const char* affinity, int cores = 4) { return Address{"a", "", "", cores, affinity}; };
-  const auto cores = [](const Ranks& ranks) { return crowds(ranks).at("a").cores; };
+  const auto cores = [](const Ranks& ranks) { return machines(ranks).at("a").cores; };
   CHECK(cores(Ranks{bound("1"), bound("01")}) == 2);
   CHECK(cores(Ranks{bound("01"), bound("01")}) == 1);
   CHECK(cores(Ranks{bound("0001"), bound("01"), bound("1")}) == 3);
@@ -96,13 +96,13 @@ TEST_CASE("ranks that are bound to cores have together what each may use", "[run
   CHECK(cores(Ranks{bound("1111", 3), bound("1111", 2)}) == 2);
   CHECK(cores(Ranks{bound(""), bound("")}) == 4);
   const Ranks apart{bound("1"), on("b", 1), bound("1")};
-  CHECK(crowds(apart).at("a").ranks == 2);
+  CHECK(machines(apart).at("a").ranks == 2);
   const Ranks containers{on("a/1", 2), on("a/2", 2), on("a/2", 2), on("b/1", 2), on("/1", 2), on("/2", 2)};
-  CHECK(crowds(containers).at("a").ranks == 3);
-  CHECK(crowds(containers).at("/2").ranks == 1);
-  CHECK(place_in_crowd(containers, 2) == 2);
-  CHECK(place_in_crowd(containers, 3) == 0);
-  CHECK(place_in_crowd(containers, 5) == 0);
+  CHECK(machines(containers).at("a").ranks == 3);
+  CHECK(machines(containers).at("/2").ranks == 1);
+  CHECK(place_on_machine(containers, 2) == 2);
+  CHECK(place_on_machine(containers, 3) == 0);
+  CHECK(place_on_machine(containers, 5) == 0);
   CHECK(oversubscribed(containers));
   CHECK_FALSE(oversubscribed(Ranks{on("a/1", 2), on("a/2", 2)}));
   CHECK_FALSE(oversubscribed(Ranks{bound("1"), bound("01")}));

@@ -138,7 +138,10 @@ TEST_CASE("who has not come to a collective is told to wait in a message", "[run
   job.ranks[0].tell(stalled);
   auto told = job.ranks[0].expect<Notice>();
   while (told.kind != Kind::absent) told = job.ranks[0].expect<Notice>();
-  CHECK(told.text == "; rank 11 has not come to it; rank 11 waits in recv from rank 0 with tag 3");
+  CHECK(told.text ==
+        "; rank 11 (rank 1 of the world) has not come to it; rank 11 (rank 1 of the world) waits in recv from rank 0 "
+        "with "
+        "tag 3");
 }
 
 TEST_CASE("what a rank says of its waits takes so much memory at the most, and names no rank that there is not",

@@ -13,7 +13,6 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/frames.hpp"
 #include "tests/support/shm_pair.hpp"
-#include "transport/loopback_link.hpp"
 #include "transport/socket_link.hpp"
 
 namespace rondo::testing {
@@ -73,8 +72,7 @@ inline Ends make(const std::string& kind) {
   if (kind == "unix") return unix_pair();
   if (kind == "unix, header-sized spill") return unix_pair(sizeof(detail::FrameHeader));
   if (kind == "shm") return shm_pair();
-  if (kind == "shm, a ring of 256 lines") return shm_pair(256);
-  return detail::LoopbackLink::make_pair(4096);
+  return shm_pair(256);
 }
 
 /// Polls both ends until `done`; a test that would hang fails instead.
@@ -92,9 +90,9 @@ inline void run(Ends& ends, Recorder& left, Recorder& right, const std::function
 }  // namespace rondo::testing
 
 /// In a test: both ends of each kind of link in turn, and what they bring.
-#define EVERY_LINK                                                                                                    \
-  const std::string kind = GENERATE("tcp over IPv4", "tcp over IPv6", "unix", "unix, header-sized spill", "loopback", \
-                                    "shm", "shm, a ring of 256 lines");                                               \
-  CAPTURE(kind);                                                                                                      \
-  Ends ends = make(kind);                                                                                             \
+#define EVERY_LINK                                                                                               \
+  const std::string kind = GENERATE("tcp over IPv4", "tcp over IPv6", "unix", "unix, header-sized spill", "shm", \
+                                    "shm, a ring of 256 lines");                                                 \
+  CAPTURE(kind);                                                                                                 \
+  Ends ends = make(kind);                                                                                        \
   Recorder left, right

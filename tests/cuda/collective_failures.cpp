@@ -55,7 +55,8 @@ void wait_is_refused_in_a_group(Communicator& world) {
   std::optional<HeldStream> held;  // else there is nothing to wait for
   if (group.rank() == 1) held.emplace(device);
   const auto call = [&] { broadcast(group, data.span(stream_of(device)), 1); };
-  if (group.rank() == 1) return (void)refused(Errc::peer_failed, "rank 0 threw: cuStreamWaitEvent", call);
+  if (group.rank() == 1)
+    return (void)refused(Errc::peer_failed, "rank 0 (rank 2 of the world) threw: cuStreamWaitEvent", call);
   const Error error = driver_refuses("cuStreamWaitEvent", 2, call);
   require(error.rank() == 0 && error.peer() == 1, "the ranks of an error");
   require(std::string(error.what()).find("out of memory, rank 1") != std::string::npos, "the text of an error");

@@ -1,6 +1,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -203,4 +204,39 @@ TEST_CASE("two threads in collectives on one communicator are told, on two they 
     first.wait();
     require(value == 2, "wrong sum");
   });
+}
+
+TEST_CASE("errors in a sub-communicator name what its ranks are in the world", "[runtime][groups]") {
+  Config config;
+  config.timeout = 100ms;
+  std::array<std::string, 4> errors;
+  std::latch both(2);  // nobody leaves before
+  run_ranks(
+      4,
+      [&](Communicator& world) {
+        Communicator pair = world.split(world.rank() / 2, -world.rank());
+        Communicator other = pair.dup();
+        if (world.rank() < 2) return;
+        try {
+          std::vector<int> longer(100'000);
+          if (world.rank() == 3) other.isend(std::span(longer), 1).wait();
+          if (world.rank() == 2) sum_of_ranks(pair, 0);
+        } catch (const Error& error) {
+          errors[static_cast<std::size_t>(world.rank())] = error.what();
+        }
+        both.arrive_and_wait();
+      },
+      config);
+  CHECK_THAT(errors[3],
+             Catch::Matchers::StartsWith("rondo: rank 0 (rank 3 of the world): isend: 400000 bytes to rank 1 "
+                                         "(rank 2 of the world) with tag 0: "));
+  CHECK_THAT(errors[2],
+             Catch::Matchers::StartsWith("rondo: rank 1 (rank 2 of the world): all_reduce #2: rank 1 (rank 2 "
+                                         "of the world) gave up") &&
+                 Catch::Matchers::ContainsSubstring("for rank 0 (rank 3 of the world)"));
+}
+
+TEST_CASE("a mistake that a missing launcher may be the cause of says how ranks are started", "[runtime][groups]") {
+  const auto outcomes = try_ranks(1, [](Communicator& world) { (void)world.subgroup({0, 1}); });
+  CHECK_THAT(outcomes[0].error, Catch::Matchers::ContainsSubstring("wanted 0 to 0, in a world of 1; rondo-run -n N"));
 }

@@ -172,6 +172,13 @@ TEST_CASE("a launcher that is visible but incomplete is an error with the variab
   CHECK_THAT(rejection({{"SLURM_STEP_ID", "1"}, {"SLURM_NTASKS", "2"}}), ContainsSubstring("SLURM_PROCID is not set"));
 }
 
+TEST_CASE("a meeting point without a rank is an error with the variables seen", "[runtime][identity]") {
+  CHECK_THAT(rejection(kMaster),
+             ContainsSubstring("wanted RANK and WORLD_SIZE, or RONDO_RANK and RONDO_SIZE; variables "
+                               "seen: MASTER_ADDR=10.0.0.1, MASTER_PORT=4711"));
+  CHECK_THAT(rejection({{"RONDO_MASTER_ADDR", "10.0.0.1"}}), ContainsSubstring("a meeting point is given"));
+}
+
 TEST_CASE("numbers that are none, or do not fit, are errors", "[runtime][identity]") {
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_RANK", "two"}}), ContainsSubstring("RONDO_RANK: got \"two\""));
   CHECK_THAT(rejection(kLauncher + Environment{{"RONDO_RANK", "4"}}),

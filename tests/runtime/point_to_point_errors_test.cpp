@@ -104,7 +104,10 @@ TEST_CASE("the caller's mistakes are thrown at the call", "[runtime][p2p][errors
     require(code_of([&] { (void)world.probe(2); }) == Errc::invalid_argument, "probe of 2");
     require(code_of([&] { (void)world.iprobe(2); }) == Errc::invalid_argument, "iprobe of 2");
     const std::span<const char> negative(reinterpret_cast<const char*>(&value), static_cast<std::size_t>(-3));
-    require(code_of([&] { world.send(negative, 1); }) == Errc::invalid_argument, "send of -3");
+    require(cause_of([&] { world.send(negative, 1); }).ends_with(": was it negative (-3)?"), "send of -3");
+    const std::span many(&value, std::size_t{1} << 62);  // times 4 is 0
+    const auto too_many = [&](auto&& call) { return cause_of(call).ends_with("4 bytes, more than memory can hold"); };
+    require(too_many([&] { world.send(many, 1); }) && too_many([&] { world.recv(many, 1); }), "2 to the 62nd");
     const std::span<int> nowhere(static_cast<int*>(nullptr), 4);
     const std::string no_address = "the buffer of 16 bytes is at no address (nullptr)";
     require(cause_of([&] { world.send(nowhere, 1); }) == no_address, "send from nowhere");

@@ -85,7 +85,7 @@ std::string_view to_string(Verdict verdict) noexcept;
 /// garbage it says nothing.
 class Handshake {
  public:
-  static constexpr std::uint16_t kVersion = 2;
+  static constexpr std::uint16_t kVersion = 3;
   static constexpr std::size_t kHelloBytes = 120;
   static constexpr std::size_t kChallengeBytes = 152;
   static constexpr std::size_t kProofBytes = 40;

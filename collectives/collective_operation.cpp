@@ -53,12 +53,12 @@ Task CollectiveOperation::on_side_of_others() {
   const auto first = [&](OwnSide side) { return std::find(sides.begin(), sides.end(), side) - sides.begin(); };
   const auto device = first(OwnSide::device), host = first(OwnSide::host), none = std::ssize(sides);
   if (device != none && host != none) {
-    const Error error(Errc::collective_mismatch,
-                      fmt::format("{} gave memory of a device, {} of the host: wanted all of one side",
-                                  group().name(static_cast<int>(device)), group().name(static_cast<int>(host))),
-                      group().facts_of(call().collective, number()));
-    group().report_failure(error);
-    throw Error(error);
+    group().report_failure(
+        Error(Errc::collective_mismatch,
+              fmt::format("{} gave memory of a device, {} of the host: wanted all of one side",
+                          group().name(static_cast<int>(device)), group().name(static_cast<int>(host))),
+              group().facts_of(call().collective, number())));
+    throw ToldFailure();
   }
   if (device == none) {
     device_.reset();  // its turn on the device, which nothing comes of, keeps those that follow from theirs

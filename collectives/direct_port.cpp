@@ -64,7 +64,10 @@ int DirectPort::looks() const noexcept { return kLooksPerPoll * group_.engine().
 void DirectPort::wake(int member) { group_.engine().wake(group_.world_rank(team_.member(member))); }
 
 void DirectPort::report_mismatch(const Step& step, int member) const {
-  if (operation_) group_.report_mismatch(*operation_, team_.member(member), arena_.call(step, member));
+  if (!operation_) return;
+  const Call& theirs = arena_.call(step, member);
+  if (theirs == operation_->call() && operation_->leaves_it_to_hub()) return;
+  group_.report_mismatch(*operation_, team_.member(member), theirs);
 }
 
 template <typename Test>

@@ -218,7 +218,12 @@ void Group::take_stalled(const Notice& stalled) {
 }
 
 void Group::report_mismatch(const Operation& mine, int other, const Call& theirs) {
-  report_failure(mismatch(mine.number(), mine.call(), other, to_string(theirs)));
+  if (theirs != mine.call()) return report_failure(mismatch(mine.number(), mine.call(), other, to_string(theirs)));
+  report_failure(Error(Errc::collective_mismatch,
+                       fmt::format("the ranks' calls differ: {} and {} are both in {}, but were not in the same calls "
+                                   "before",
+                                   name(rank_), name(other), to_string(theirs)),
+                       facts_of(theirs.collective, mine.number(), other)));
 }
 
 Error Group::mismatch(std::uint32_t number, const Call& mine, int other, const std::string& theirs) const {
@@ -272,18 +277,16 @@ void Group::report_count(const Operation& mine, int source, std::uint64_t bytes,
 
 void Group::refuse_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted) {
   report_count(mine, source, bytes, wanted);
-  check();
-  throw Error(*reported_);
+  throw ToldFailure();
 }
 
 void Group::check_left_over(const Operation& operation) {
-  if (reported_) throw Error(*reported_);
+  if (reported_) throw ToldFailure();
   const Unexpected* const message = unexpected_[FrameHeader::collective].find(
       operation.number(), [&](const Unexpected& one) { return one.header.number == operation.number(); });
   if (!message) return;
-  const Error error = more_than_asked(operation.number(), operation.call(), message->source);
-  report_failure(error);
-  throw error;
+  report_failure(more_than_asked(operation.number(), operation.call(), message->source));
+  throw ToldFailure();
 }
 
 std::vector<Call> Group::calls_before(std::uint32_t number) const {

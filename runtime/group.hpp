@@ -31,8 +31,8 @@ struct InOperations;
 /// What others hear when they want something of a rank that has destroyed the communicator.
 std::string destroyed_text(const std::string& member);
 
-/// The id of the communicator of all ranks. Those made from it have ids that all their members compute alike.
-inline constexpr std::uint64_t kWorldId = 1;
+/// Thrown by an operation that goes no further after it has told of a failure: its caller hears what all hear.
+struct ToldFailure {};
 
 /// All that this rank knows of one communicator: members, matching, the collectives in flight, and how it ended.
 class Group {
@@ -89,8 +89,8 @@ class Group {
   bool check_call(const FrameHeader& header, int source);
   /// The same for frames that came before the call was made.
   void check_early_calls(const Operation& operation);
-  /// For an operation that has done all that it had to: throws when more has come of it than was asked for, or this
-  /// rank has found the communicator failed.
+  /// For an operation that has done all that it had to: throws ToldFailure when more has come of it than was asked
+  /// for, or this rank has found the communicator failed.
   void check_left_over(const Operation& operation);
   /// The last collective in which this rank has done its part.
   std::uint32_t done() const noexcept;
@@ -103,7 +103,7 @@ class Group {
   void report_mismatch(const Operation& mine, int other, const Call& theirs);
   /// A member has sent so many bytes in `mine`, which wants others of it.
   void report_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted);
-  /// The same, for an operation that goes no further: throws what came of it.
+  /// The same; throws ToldFailure.
   [[noreturn]] void refuse_count(const Operation& mine, int source, std::uint64_t bytes, std::size_t wanted);
   /// The calls before this one that are still known, the latest first.
   std::vector<Call> calls_before(std::uint32_t number) const;

@@ -173,6 +173,7 @@ class Hub {
   void pass_on(int rank, const Notice& notice);
   void take_resumed(int rank, std::uint64_t communicator);
   void ask_who_resumed(int rank, std::uint64_t communicator);
+  static bool same_call(const Stall& one, const Stall& other, std::uint64_t number);
   bool compare_calls(int rank, const Notice& notice);
   const Stall* find_stall(int rank, std::uint64_t communicator, std::uint64_t number) const;
   std::string absence(int asking, const Notice& notice) const;

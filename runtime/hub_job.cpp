@@ -189,6 +189,12 @@ void Hub::ask_who_resumed(int rank, std::uint64_t communicator) {
   }
 }
 
+bool Hub::same_call(const Stall& one, const Stall& other, std::uint64_t number) {
+  const Call* const first = one.call_at(number);
+  const Call* const second = other.call_at(number);
+  return first && second && *first == *second;
+}
+
 /// False: somebody's call with the same number is another one, and the communicator has failed.
 bool Hub::compare_calls(int rank, const Notice& notice) {
   const Stall& mine = members_[static_cast<std::size_t>(rank)].stalls.at(notice.communicator);
@@ -196,20 +202,23 @@ bool Hub::compare_calls(int rank, const Notice& notice) {
     const auto& stalls = members_[static_cast<std::size_t>(other)].stalls;
     const auto found = stalls.find(notice.communicator);
     if (found == stalls.end() || other == rank) continue;
-    // Of two that are stuck in different places, one is done with what the other waits in.
-    const std::uint64_t number = std::min(mine.said.number, found->second.said.number);
+    // Of two that are stuck in different places, one is done with what the other waits in. Two in the same call may not
+    // have been in the same before.
+    std::uint64_t number = std::min(mine.said.number, found->second.said.number);
+    while (same_call(mine, found->second, number)) --number;
     const Call* const my_call = mine.call_at(number);
     const Call* const their_call = found->second.call_at(number);
-    if (!my_call || !their_call || *my_call == *their_call) continue;
+    if (!my_call || !their_call) continue;
     Notice cause = notice;
     cause.rank = rank;
     cause.number = number;
     cause.call = mine.said.number == number ? *my_call : *their_call;
     cause.code = Errc::collective_mismatch;
     const bool in_order = other < rank;
-    cause.text = fmt::format("the ranks' calls differ: rank {} called {}, rank {} called {}", in_order ? other : rank,
-                             to_string(in_order ? *their_call : *my_call), in_order ? rank : other,
-                             to_string(in_order ? *my_call : *their_call));
+    const char* const where = notice.communicator == kWorldId ? "" : " of the world";
+    cause.text = fmt::format("the ranks' calls differ: rank {}{} called {}, rank {}{} called {}",
+                             in_order ? other : rank, where, to_string(in_order ? *their_call : *my_call),
+                             in_order ? rank : other, where, to_string(in_order ? *my_call : *their_call));
     poison(std::move(cause));
     return false;
   }

@@ -14,6 +14,9 @@
 
 namespace rondo::detail {
 
+/// The id of the communicator of all ranks. Those made from it have ids that all their members compute alike.
+inline constexpr std::uint64_t kWorldId = 1;
+
 /// What ranks and the hub tell each other about the job. Which fields count depends on the kind.
 struct Notice {
   /// A rank that somebody waits for: what the communicator calls it, and the world.

@@ -74,20 +74,24 @@ class Operation::Verdict final : public Condition {
 };
 
 Task Operation::root(Operation& self) {
+  bool told = false;
   try {
     Task body = self.body();
     co_await body;
     self.group_.check_left_over(self);
+  } catch (const ToldFailure&) {
+    told = true;
   } catch (...) {
     self.error_ = std::current_exception();
     self.report(self.error_);
   }
-  if (self.group_.awaits_verdict()) {
+  if (told || self.group_.awaits_verdict()) {
     // The caller goes on once it is final: others may be in the middle of this call, and would take his next for it.
     Verdict verdict(self);
     try {
       co_await verdict;
     } catch (const Error&) {
+      if (told) self.error_ = std::current_exception();
     }
   }
   self.end();
@@ -156,6 +160,13 @@ void Operation::watch(Time now) {
   // Told again to have the hub's answer, and where the others would wrongly be blamed for what is over.
   const bool due = now - told_stalled_.value_or(started_) >= patience;
   if (noticed || (due && (!told_stalled_ || told_awaited_ != awaited()))) tell_stalled(now);
+}
+
+bool Operation::leaves_it_to_hub() {
+  const Engine& engine = group_.engine();
+  const Time now = engine.clock().now();
+  if (!left_to_hub_) left_to_hub_ = now;
+  return engine.hears_of_failures() && now - *left_to_hub_ < 3 * engine.settings().stall_after;
 }
 
 void Operation::tell_stalled(Time now) {

@@ -97,6 +97,9 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
 
   /// Looks whether it is time to tell the hub that this operation does not get on, and to log whom it waits for.
   void watch(Time now);
+  /// Another rank is in the same call, but has not been in the same calls before: as long as this is true the hub may
+  /// still say which.
+  bool leaves_it_to_hub();
   /// The hub's answer when it was told again: who has not come to it.
   void take_absence(const std::string& absence);
 
@@ -123,6 +126,7 @@ class Operation : public Waitable, public ListNode<Operation, InOperations> {
   Task task_;
   std::optional<Time> told_stalled_;
   std::vector<int> told_awaited_;
+  std::optional<Time> left_to_hub_;
   Doubling notices_;
   bool notice_due_ = false;
   bool finished_ = false;

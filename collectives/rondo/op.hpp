@@ -75,6 +75,7 @@ constexpr T multiply(T a, T b) {
 /// - `avg`: `sum`, then one division by the number of ranks; integers truncate towards zero. The sum may overflow
 ///   where the average would not.
 /// - `band`, `bor`, `bxor`: bit by bit. `land`, `lor`: zero is false, all else is true; the result is 0 or 1.
+///   What a rank alone gives stays as it is.
 struct Sum {
   static constexpr ReduceKind kind = ReduceKind::sum;
   static constexpr bool commutative = true;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
+#include <latch>
 #include <string>
 #include <thread>
 #include <utility>
@@ -207,6 +208,54 @@ TEST_CASE("ranks that call in another order all hear of both", "[collectives][mi
     reduces<float>(8, sum)(world);
   };
   check_mismatch(sum_then_barrier, barrier_then_sum, "all_reduce", "barrier");
+}
+
+TEST_CASE("ranks that are in the same call again hear of the calls before in which they differed",
+          "[collectives][mismatch]") {
+  std::latch over(2);  // the calls that differ
+  const auto gathers = [&](Communicator& world, auto element) {
+    std::vector<decltype(element)> own(8), all(world.rank() == 2 ? 24 : 0);
+    gather(world, std::span<const decltype(element)>(own), std::span(all), 2);
+  };
+  const auto outcomes = try_ranks(3, [&](Communicator& world) {
+    barrier(world);
+    if (world.rank() == 2) over.wait();
+    world.rank() == 1 ? gathers(world, 0) : gathers(world, 0.0F);
+    if (world.rank() != 2) over.count_down();
+    barrier(world);
+  });
+  for (const auto& outcome : outcomes) {
+    CHECK(outcome.code == Errc::collective_mismatch);
+    CHECK_THAT(outcome.error, Catch::Matchers::ContainsSubstring("called gather(float x 8") &&
+                                  Catch::Matchers::ContainsSubstring("called gather(int32 x 8"));
+  }
+}
+
+TEST_CASE("the call that fails and those after it throw one cause", "[collectives][mismatch]") {
+  Config config;
+  config.transport = Transport::unix_socket;
+  for (int time = 0; time < 10; ++time) {
+    run_ranks(
+        4,
+        [](Communicator& world) {
+          const auto cause_of = [](auto&& call) -> std::string {
+            try {
+              call();
+            } catch (const Error& error) {
+              return error.cause();
+            }
+            return "";
+          };
+          // Each finds somebody's call to be another one, and not the same.
+          const auto first = cause_of([&] {
+            std::vector<float> data(1000);
+            broadcast(world, std::span(data), world.rank(), {.algorithm = Algorithm::linear});
+          });
+          const auto later = cause_of([&] { barrier(world); });
+          require(!later.empty() && (first.empty() || first == later), first + "; later: " + later);
+        },
+        config);
+  }
 }
 
 TEST_CASE("a call that needed nobody is compared while its callers wait in another communicator",

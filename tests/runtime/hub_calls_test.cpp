@@ -92,8 +92,28 @@ TEST_CASE("ranks stuck in different calls are told both", "[runtime][hub]") {
     CHECK(notice.code == Errc::collective_mismatch);
     CHECK(notice.communicator == 9);
     CHECK(notice.number == 7);
-    CHECK_THAT(notice.text,
-               ContainsSubstring("rank 0 called all_reduce") && ContainsSubstring("rank 2 called broadcast"));
+    CHECK_THAT(notice.text, ContainsSubstring("rank 0 of the world called all_reduce") &&
+                                ContainsSubstring("rank 2 of the world called broadcast"));
+  }
+}
+
+TEST_CASE("ranks stuck in the same call that were not in the same before are told those", "[runtime][hub]") {
+  Job job(2);
+  job.start();
+  using rondo::Collective;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    Notice notice = stalled(7, Collective::broadcast);
+    for (const Collective before : {Collective::barrier, rank == 0 ? Collective::gather : Collective::scatter}) {
+      notice.before.emplace_back().collective = before;
+    }
+    job.ranks[rank].tell(notice);
+  }
+  for (auto& rank : job.ranks) {
+    const auto notice = told(rank);
+    CHECK(notice.kind == Kind::poisoned);
+    CHECK(notice.number == 5);
+    CHECK_THAT(notice.text, ContainsSubstring("rank 0 of the world called gather") &&
+                                ContainsSubstring("rank 1 of the world called scatter"));
   }
 }
 

@@ -234,7 +234,7 @@ TEST_CASE("ranks that are in the same call again hear of the calls before in whi
 TEST_CASE("the call that fails and those after it throw one cause", "[collectives][mismatch]") {
   Config config;
   config.transport = Transport::unix_socket;
-  for (int time = 0; time < 10; ++time) {
+  for (int time = 0; time < 50; ++time) {
     run_ranks(
         4,
         [](Communicator& world) {

@@ -231,33 +231,6 @@ TEST_CASE("ranks that are in the same call again hear of the calls before in whi
   }
 }
 
-TEST_CASE("the call that fails and those after it throw one cause", "[collectives][mismatch]") {
-  Config config;
-  config.transport = Transport::unix_socket;
-  for (int time = 0; time < 50; ++time) {
-    run_ranks(
-        4,
-        [](Communicator& world) {
-          const auto cause_of = [](auto&& call) -> std::string {
-            try {
-              call();
-            } catch (const Error& error) {
-              return error.cause();
-            }
-            return "";
-          };
-          // Each finds somebody's call to be another one, and not the same.
-          const auto first = cause_of([&] {
-            std::vector<float> data(1000);
-            broadcast(world, std::span(data), world.rank(), {.algorithm = Algorithm::linear});
-          });
-          const auto later = cause_of([&] { barrier(world); });
-          require(!later.empty() && (first.empty() || first == later), first + "; later: " + later);
-        },
-        config);
-  }
-}
-
 TEST_CASE("a call that needed nobody is compared while its callers wait in another communicator",
           "[collectives][mismatch]") {
   Config config;

@@ -8,6 +8,7 @@
 
 using namespace rondo::detail;
 using namespace std::chrono_literals;
+using rondo::Error;
 using rondo::testing::WatchedRank;
 using Kind = Notice::Kind;
 
@@ -23,7 +24,48 @@ struct Waiting final : Operation {
   }
 };
 
+/// Finds that another rank called something else.
+struct Differing final : Operation {
+  explicit Differing(Group& members) : Operation(members, rondo::Call{}, std::nullopt) {}
+  rondo::Task body() override {
+    group().report_failure(Error(rondo::Errc::collective_mismatch, "what this rank saw", {}));
+    co_return;
+  }
+};
+
 }  // namespace
+
+TEST_CASE("an operation that found its communicator failed throws what all hear of it, once that is known",
+          "[runtime][operation]") {
+  WatchedRank rank;
+  Group& group = rank.engine.make_group(7, {0, 1, 2});
+  Differing operation(group);
+  operation.start();
+  CHECK_FALSE(operation.finished());
+  Notice verdict;
+  verdict.kind = Kind::poisoned;
+  verdict.rank = 1;
+  verdict.communicator = 7;
+  verdict.code = rondo::Errc::collective_mismatch;
+  verdict.text = "what rank 1 saw";
+  rank.tell(verdict);
+  rank.engine.run_ready();
+  REQUIRE(operation.finished());
+  REQUIRE(operation.error());
+  CHECK_THROWS_WITH(std::rethrow_exception(operation.error()), Catch::Matchers::ContainsSubstring("what rank 1 saw"));
+}
+
+TEST_CASE("which calls before differed is left to the hub for three seconds", "[runtime][operation]") {
+  WatchedRank rank;
+  Waiting operation(rank.engine.make_group(7, {0, 1, 2}), std::nullopt);
+  operation.start();
+  rank.clock.time += 10s;
+  CHECK(operation.leaves_it_to_hub());
+  rank.clock.time += 3s - 1ms;
+  CHECK(operation.leaves_it_to_hub());
+  rank.clock.time += 1ms;
+  CHECK_FALSE(operation.leaves_it_to_hub());
+}
 
 TEST_CASE("the hub hears of a collective that waits for a second, or for half of its deadline",
           "[runtime][operation]") {

@@ -131,9 +131,8 @@ bool Copies::lanes_drained() const noexcept {
 std::shared_ptr<Copies::Running> Copies::start(Copy copy) {
   const auto running = running_.emplace_back(std::make_shared<Running>(std::move(copy)));
   try {
-    const Current current(context_);
-    const bool is_ready = !running->copy.ready || running->copy.ready();
-    if (is_ready && running->copy.bytes > 0) queue(*running);
+    bool over = false;  // then the next poll finds it so
+    (void)advance(*running, over);
   } catch (const CudaError&) {
     fail(*running);
   }
